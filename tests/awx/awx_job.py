@@ -161,7 +161,8 @@ class Awx:
         if self.image:
             volumes = [f"--volume={path}:{place}" for path, place in {home: "/runner", **self.mounts}.items()]
             variables = [f"--env={key}={value}" for key, value in self._environment().items()]
-            return subprocess.run([*_HIDE, *self.podman, *_CONTAINER, *volumes, *variables, "--workdir=/runner/project", self.image, *argv], check=False, **limits)
+            words = [*_HIDE, *self.podman, *_CONTAINER, *volumes, *variables, "--workdir=/runner/project", self.image, *argv]
+            return subprocess.run(words, check=False, **limits)
         local = {
             "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),

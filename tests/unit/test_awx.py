@@ -233,3 +233,15 @@ def test_the_playbook_passes_every_value_on() -> None:
         assert set(item) <= set(passed[awx_schema.MODULES[variable]]), f"{variable}: {item['name']}"
     for module, given in passed.items():
         assert set(given) <= set(SCHEMA[module])
+
+
+OPTIONAL = sorted({question["variable"] for _name, question in ALL_QUESTIONS if not question.get("required")})
+#: How a text is used that is not prepared for no answer, which is an empty text or, with ansible-core 2.20 and newer, nothing at all.
+UNPREPARED = r"\b{0} in \['', \[\]\]|\b{0} \| default\(\[\]\) is not string|only: \"\{{\{{ {0} \}}\}}\""
+
+
+@pytest.mark.parametrize("variable", OPTIONAL)
+def test_a_question_without_an_answer_is_no_answer(variable: str) -> None:
+    files = [*PLAYBOOKS.values(), *ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("roles/*/vars/*.yml")]
+    found = [path.name for path in files if re.search(UNPREPARED.format(variable), path.read_text("utf-8"))]
+    assert not found, f"an empty answer for {variable} arrives as null or as an empty text"
