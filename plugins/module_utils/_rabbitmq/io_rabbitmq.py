@@ -11,7 +11,9 @@ import os
 import pathlib
 import pwd
 import re
+import shutil
 import socket
+import tempfile
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import Completed, run
@@ -69,8 +71,13 @@ class RabbitMq:
         return dict(_json(self._tool("rabbitmqctl", "export_definitions", "-", "--format", "json").stdout))
 
     def import_definitions(self, definitions: t.Mapping[str, t.Any]) -> None:
-        """Import definitions; they are passed on standard input, so that secrets are not visible in the process list."""
-        self._tool("rabbitmqctl", "import_definitions", "--format", "json", stdin=json.dumps(definitions), timeout=_LONG)
+        """Import definitions from a file that only the broker's user can read; the tool of RabbitMQ 4.0 hangs when it reads standard input."""
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix=".definitions-", suffix=".json", dir=self.home) as file:
+            json.dump(definitions, file)
+            file.flush()
+            if os.geteuid() == 0:
+                shutil.chown(file.name, _USER)
+            self._tool("rabbitmqctl", "import_definitions", "--format", "json", file.name, timeout=_LONG)
 
     def delete_user(self, name: str) -> None:
         """Delete a user and its permissions."""
