@@ -40,27 +40,57 @@ class Keystone:
         :raises NotAnswering: the service does not answer.
         :raises BackendError: the service returns an error.
         """
+        found = self._log_in(username, password, project)
+        return found[1] if found else None
+
+    def token_id(self, username: str, password: str, project: str) -> str | None:
+        """Request a token for a user in a project and return it, ``None`` if authentication fails.
+
+        :raises NotAnswering: the service does not answer.
+        :raises BackendError: the service returns an error.
+        """
+        found = self._log_in(username, password, project)
+        return found[0] if found else None
+
+    def _log_in(self, username: str, password: str, project: str) -> tuple[str, dict[str, t.Any]] | None:
         domain = {"id": "default"}
         login = {"methods": ["password"], "password": {"user": {"name": username, "domain": domain, "password": password}}}
         body = {"auth": {"identity": login, "scope": {"project": {"name": project, "domain": domain}}}}
         try:
-            answer = open_url(
-                f"{self.url}/auth/tokens",
-                data=json.dumps(body),
-                headers={"Content-Type": "application/json"},
-                method="POST",
-                timeout=self.timeout,
-                # connect directly even if this host uses a proxy
-                use_proxy=False,
-            )
-            with answer:
-                return dict(json.loads(answer.read())["token"])
+            with self._open("POST", "/auth/tokens", body) as answer:
+                return str(answer.headers.get("X-Subject-Token") or ""), dict(json.loads(answer.read())["token"])
         except urllib.error.HTTPError as error:
             if error.code == 401:
                 return None
             raise BackendError(f"keystone at {self.url} returned {error.code}: {error.reason}.", hint=_HINT) from error
         except (OSError, ValueError, KeyError) as error:
             raise NotAnswering(f"keystone does not answer at {self.url}: {error}.", hint=_HINT) from error
+
+    def call(self, method: str, path: str, token: str, body: t.Any = None) -> t.Any:
+        """Send a request with a token and return the content of the answer.
+
+        :raises NotAnswering: the service does not answer.
+        :raises BackendError: the service returns an error.
+        """
+        try:
+            with self._open(method, path, body, token) as answer:
+                text = answer.read()
+                return json.loads(text) if text else {}
+        except urllib.error.HTTPError as error:
+            raise BackendError(f"keystone at {self.url} returned {error.code} to {method} {path}: {error.reason}.", hint=_HINT) from error
+        except (OSError, ValueError) as error:
+            raise NotAnswering(f"keystone does not answer at {self.url}: {error}.", hint=_HINT) from error
+
+    def _open(self, method: str, path: str, body: t.Any = None, token: str = "") -> t.Any:
+        return open_url(
+            f"{self.url}{path}",
+            data=json.dumps(body) if body is not None else None,
+            headers={"Content-Type": "application/json", **({"X-Auth-Token": token} if token else {})},
+            method=method,
+            timeout=self.timeout,
+            # connect directly even if this host uses a proxy
+            use_proxy=False,
+        )
 
     def bootstrap(self, password: str, options: t.Mapping[str, str]) -> None:
         """Run ``keystone-manage bootstrap``, which creates or updates the administrator and the endpoints.

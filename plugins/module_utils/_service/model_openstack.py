@@ -49,6 +49,7 @@ class OpenStackService:
     :arg units: its systemd units.
     :arg depends: the services that are deployed before it.
     :arg majority: whether it needs more than half of its members to serve.
+    :arg peer_ports: ports that only its other members may reach, as ``VARIABLE:DEFAULT``.
     """
 
     name: str
@@ -57,6 +58,7 @@ class OpenStackService:
     apis: tuple[Api, ...] = ()
     depends: tuple[str, ...] = ("database", "memcached", "load_balancer", "keystone")
     majority: bool = False
+    peer_ports: tuple[str, ...] = ()
 
     @property
     def port(self) -> int:
@@ -64,7 +66,39 @@ class OpenStackService:
         return self.apis[0].default_port if self.apis else 0
 
 
-OPENSTACK: t.Mapping[str, OpenStackService] = types.MappingProxyType({service.name: service for service in ()})
+OPENSTACK: t.Mapping[str, OpenStackService] = types.MappingProxyType(
+    {
+        service.name: service
+        for service in (
+            OpenStackService("placement", 110, ("placement-api.service",), (Api("placement", "placement_port:8778"),)),
+            OpenStackService(
+                "glance",
+                220,
+                ("glance-api.service", "footprint-glance-copies.service"),
+                (Api("glance", "glance_port:9292", timeout="1h"),),
+                peer_ports=("glance_copies_port:9293",),
+            ),
+            OpenStackService(
+                "nova",
+                700,
+                ("nova-api.service", "nova-api-metadata.service", "nova-conductor.service", "nova-scheduler.service", "nova-novncproxy.service"),
+                (
+                    Api("nova", "nova_port:8774"),
+                    Api("nova_metadata", "nova_metadata_port:8775"),
+                    Api("novncproxy", "nova_novncproxy_port:6080", check="/vnc_lite.html", health="", timeout="1h"),
+                ),
+                depends=("database", "rpc", "memcached", "load_balancer", "keystone", "placement", "glance"),
+            ),
+            OpenStackService(
+                "neutron",
+                700,
+                ("neutron-api.service", "neutron-ovn-maintenance-worker.service", "neutron-periodic-workers.service"),
+                (Api("neutron", "neutron_port:9696"),),
+                depends=("database", "rpc", "memcached", "load_balancer", "keystone"),
+            ),
+        )
+    }
+)
 
 
 def frontends(

@@ -69,7 +69,11 @@ SERVICES: t.Mapping[str, Listening] = types.MappingProxyType(
             ("ovn-ovsdb-server-nb.service", "ovn-ovsdb-server-sb.service"),
         ),
         **{
-            one.name: Listening((Access(CLIENTS, tuple(api.port for api in one.apis)),), one.units) for one in OPENSTACK.values() if one.apis
+            one.name: Listening(
+                (Access(CLIENTS, tuple(api.port for api in one.apis)), *((Access(PEERS, one.peer_ports),) if one.peer_ports else ())), one.units
+            )
+            for one in OPENSTACK.values()
+            if one.apis
         },
     }
 )

@@ -1,0 +1,148 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: keystone_service
+short_description: Create the account and the endpoints of a service in keystone
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Creates or updates the account of a service with its roles, its entry in the catalog and its endpoints, over keystone's API.
+  - The password is verified by logging in, and set if it is not valid. One run makes all changes, and needs no Python library on the host.
+extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
+  - reduced.footprint.attributes.linux
+options:
+  url:
+    description: URL of a keystone service, for example on this host.
+    type: str
+    required: true
+  admin_username:
+    description: Name of the administrator.
+    type: str
+    default: admin
+  admin_password:
+    description: Password of the administrator.
+    type: str
+    required: true
+  admin_project:
+    description: Project of the administrator.
+    type: str
+    default: admin
+  name:
+    description: Name of the account and of the service.
+    type: str
+    required: true
+  password:
+    description: Password of the account.
+    type: str
+    required: true
+  project:
+    description: Project of the accounts of services. It is created if it does not exist.
+    type: str
+    default: service
+  roles:
+    description: Roles of the account in that project.
+    type: list
+    elements: str
+    default: [admin, service]
+  type:
+    description: Type of the service in the catalog, for example V(image). Without it only the account is created.
+    type: str
+  description:
+    description: Description of the service in the catalog.
+    type: str
+    default: ""
+  region:
+    description: Region of the endpoints.
+    type: str
+    default: RegionOne
+  public_url:
+    description: URL of the service for clients.
+    type: str
+  internal_url:
+    description: URL of the service for other services. Defaults to O(public_url).
+    type: str
+  wait_timeout:
+    description: Maximum number of seconds to wait for a keystone that is starting.
+    type: int
+    default: 60
+"""
+
+EXAMPLES = r"""
+- name: Create the account and the endpoints of the image service
+  reduced.footprint.keystone_service:
+    url: "http://{{ ansible_host }}:5000/v3"
+    admin_password: "{{ lookup('reduced.footprint.secret', 'keystone/admin') }}"
+    name: glance
+    type: image
+    password: "{{ lookup('reduced.footprint.secret', 'glance/service') }}"
+    public_url: https://192.0.2.20:9292
+  run_once: true
+"""
+
+RETURN = r"""
+actions:
+  description: What was created or changed, or in check mode would be.
+  returned: success
+  type: list
+  elements: str
+  sample: ["create the account glance"]
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_bootstrap import local_keystone
+from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_catalog import Catalog, ensure, wanted
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "url": {"type": "str", "required": True},
+            "admin_username": {"type": "str", "default": "admin"},
+            "admin_password": {"type": "str", "required": True, "no_log": True},
+            "admin_project": {"type": "str", "default": "admin"},
+            "name": {"type": "str", "required": True},
+            "password": {"type": "str", "required": True, "no_log": True},
+            "project": {"type": "str", "default": "service"},
+            "roles": {"type": "list", "elements": "str", "default": ["admin", "service"]},
+            "type": {"type": "str"},
+            "description": {"type": "str", "default": ""},
+            "region": {"type": "str", "default": "RegionOne"},
+            "public_url": {"type": "str"},
+            "internal_url": {"type": "str"},
+            "wait_timeout": {"type": "int", "default": 60},
+        },
+        required_by={"type": ["public_url"]},
+        supports_check_mode=True,
+    )
+    given = module.params
+    keystone = local_keystone(given["url"])
+    login = (given["admin_username"], given["admin_password"], given["admin_project"])
+    try:
+        actions = ensure(
+            wanted(given), given["password"], lambda: Catalog(keystone, login), check_mode=module.check_mode, wait_timeout=given["wait_timeout"]
+        )
+    except FootprintError as error:
+        module.fail_json(**error.as_result())
+    module.exit_json(changed=bool(actions), actions=list(actions), diff={"before": "", "after": "".join(f"{action}\n" for action in actions)})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Copies of images between members, over real connections."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import importlib.util
+import io
+import os
+import pathlib
+import threading
+import time
+import typing as t
+
+import pytest
+
+FILE = pathlib.Path(__file__).resolve().parents[4] / "roles" / "glance" / "files" / "glance_copies.py"
+IMAGE = "11111111-2222-3333-4444-555555555555"
+CONTENT = os.urandom(3 << 20)
+
+
+@pytest.fixture(name="module")
+def fixture_module() -> t.Any:
+    spec = importlib.util.spec_from_file_location("glance_copies", FILE)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Member:
+    """A member with a folder, which serves its images."""
+
+    def __init__(self, module: t.Any, folder: pathlib.Path, port: int = 0, peers: t.Sequence[str] = (), key: str = "k" * 16) -> None:
+        folder.mkdir()
+        self.records = [("active", len(CONTENT), "sha512", hashlib.sha512(CONTENT).hexdigest())]
+        self.images = [(IMAGE, "active")]
+        settings = {"images": str(folder), "peers": peers, "port": port, "copies": 2, "deleted_kept": 100, "key": key}
+        self.copies = module.Copies(settings, lambda query, values=(): self.records if values else self.images)
+        self.folder = folder
+
+    def serve(self, module: t.Any) -> int:
+        handler = type("Own", (module.Handler,), {"copies": self.copies})
+        server = module.Server(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return int(server.server_address[1])
+
+
+@pytest.fixture(name="pair")
+def fixture_pair(module: t.Any, tmp_path: pathlib.Path) -> tuple[Member, Member]:
+    """Return a member and a client of it with the same key."""
+    peer = Member(module, tmp_path / "peer")
+    return Member(module, tmp_path / "own", peer.serve(module), ["127.0.0.1"]), peer
+
+
+def upload(copies: t.Any, module: t.Any, status: str = "204 No Content") -> str:
+    """Upload through the wrapped service, which writes the file as glance does; return the status."""
+    told: list[str] = []
+
+    def glance(environ: dict[str, t.Any], start: t.Any) -> list[bytes]:
+        (copies.folder / IMAGE).write_bytes(environ["wsgi.input"].read())
+        start(status, [])
+        return [b""]
+
+    environ = {"PATH_INFO": f"/v2/images/{IMAGE}/file", "REQUEST_METHOD": "PUT", "wsgi.input": io.BytesIO(CONTENT)}
+    list(module.copied(glance, copies)(environ, lambda found, headers: told.append(found)))
+    return told[0]
+
+
+def test_upload_is_acknowledged_with_a_copy(module: t.Any, pair: tuple[Member, Member]) -> None:
+    own, peer = pair
+    assert upload(own.copies, module).startswith("204")
+    assert (peer.folder / IMAGE).read_bytes() == CONTENT
+    assert (peer.folder / IMAGE).stat().st_mode & 0o777 == 0o640
+
+
+def test_failed_upload_is_not_copied(module: t.Any, pair: tuple[Member, Member]) -> None:
+    own, peer = pair
+    assert upload(own.copies, module, "409 Conflict").startswith("409")
+    assert not list(peer.folder.iterdir())
+
+
+def test_upload_without_a_reachable_peer(module: t.Any, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = Member(module, tmp_path / "own", 9, ["127.0.0.1"])
+    assert upload(own.copies, module).startswith("204")
+    assert "is on 1 of 2 controllers" in capsys.readouterr().err
+
+
+def test_download_fetches_a_missing_image(module: t.Any, pair: tuple[Member, Member]) -> None:
+    own, peer = pair
+    (peer.folder / IMAGE).write_bytes(CONTENT)
+    application = module.copied(lambda environ, start: [(own.folder / IMAGE).read_bytes()], own.copies)
+    assert application({"PATH_INFO": f"/v2/images/{IMAGE}/file", "REQUEST_METHOD": "GET"}, None) == [CONTENT]
+
+
+def test_wrong_content_is_refused(pair: tuple[Member, Member], capsys: pytest.CaptureFixture[str]) -> None:
+    own, peer = pair
+    (peer.folder / IMAGE).write_bytes(CONTENT[:-1] + b"x")
+    assert not own.copies.fetch(IMAGE)
+    (peer.folder / IMAGE).write_bytes(CONTENT[:-1])
+    assert not own.copies.fetch(IMAGE)
+    said = capsys.readouterr().err
+    assert "differs from that of the upload" in said and "bytes instead of" in said
+    assert not list(own.folder.iterdir())
+
+
+def test_other_keys_and_old_requests_are_refused(module: t.Any, pair: tuple[Member, Member], tmp_path: pathlib.Path) -> None:
+    own, peer = pair
+    (peer.folder / IMAGE).write_bytes(CONTENT)
+    stranger = Member(module, tmp_path / "stranger", own.copies.settings["port"], ["127.0.0.1"], key="other")
+    assert not stranger.copies.fetch(IMAGE)
+    path = f"/images/{IMAGE}"
+    for moment, status in ((int(time.time()), 200), (int(time.time()) - 1000, 403)):
+        headers = {"X-Footprint-Time": str(moment), "X-Footprint-Signature": own.copies.sign("GET", path, str(moment))}
+        connection = http.client.HTTPConnection("127.0.0.1", own.copies.settings["port"], timeout=10)
+        connection.request("GET", path, headers=headers)
+        assert connection.getresponse().status == status
+        connection.close()
+
+
+@pytest.mark.parametrize("path", ["/images/../../etc/passwd", "/images/", "/", f"/images/{IMAGE}/x"])
+def test_other_paths(module: t.Any, pair: tuple[Member, Member], path: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", pair[0].copies.settings["port"], timeout=10)
+    moment = str(int(time.time()))
+    connection.request("GET", path, headers={"X-Footprint-Time": moment, "X-Footprint-Signature": pair[0].copies.sign("GET", path, moment)})
+    assert connection.getresponse().status == 403
+    connection.close()
+
+
+def test_member_that_was_down_catches_up_and_forgets_deleted_images(pair: tuple[Member, Member]) -> None:
+    own, peer = pair
+    (peer.folder / IMAGE).write_bytes(CONTENT)
+    for name, age in (("old", 1000), ("new", 0)):
+        (own.folder / name).write_bytes(b"x")
+        os.utime(own.folder / name, (time.time() - age, time.time() - age))
+    own.copies.update(time.time())
+    assert sorted(path.name for path in own.folder.iterdir()) == [IMAGE, "new"]
+    own.images = []
+    os.utime(own.folder / IMAGE, (1, 1))
+    own.copies.update(time.time())
+    assert [path.name for path in own.folder.iterdir()] == ["new"]

@@ -1,0 +1,109 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The health check in front of an OpenStack service."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import typing as t
+
+import pytest
+
+FILE = pathlib.Path(__file__).resolve().parents[4] / "roles" / "openstack_service" / "files" / "openstack_wsgi.py"
+
+
+@pytest.fixture(name="wsgi")
+def fixture_wsgi(monkeypatch: pytest.MonkeyPatch) -> t.Any:
+    monkeypatch.delenv("FOOTPRINT_WSGI", raising=False)
+    spec = importlib.util.spec_from_file_location("openstack_wsgi", FILE)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Connection:
+    """Rows by query; a query that is not there fails."""
+
+    def __init__(self, rows: dict[str, list[tuple[t.Any, ...]]]) -> None:
+        self.found = rows
+        self.asked: list[str] = []
+        self.now: list[tuple[t.Any, ...]] = []
+
+    def cursor(self) -> Connection:
+        return self
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *unused: t.Any) -> None:
+        pass
+
+    def execute(self, query: str, values: t.Any = ()) -> None:
+        assert ("%s" in query) == bool(values)
+        self.asked.append(query)
+        if query not in self.found:
+            raise OSError("lost")
+        self.now = self.found[query]
+
+    def fetchall(self) -> list[tuple[t.Any, ...]]:
+        return self.now
+
+    def close(self) -> None:
+        pass
+
+
+def database(wsgi: t.Any, rows: dict[str, list[tuple[t.Any, ...]]], clock: t.Callable[[], float] = lambda: 0.0) -> t.Any:
+    found = wsgi.Database({"queries": ["version"], "problems": ["late %s"]}, clock)
+    found.connect = lambda: Connection(rows)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ({"version": [("a",)], "late %s": []}, ""),
+        ({"version": [], "late %s": []}, "no row: version"),
+        ({"version": [("a",)], "late %s": [("nova-conductor is late",)]}, "nova-conductor is late"),
+        ({"late %s": []}, "database: OSError: lost"),
+    ],
+)
+def test_problems(wsgi: t.Any, rows: t.Any, problem: str) -> None:
+    assert database(wsgi, rows).problem() == problem
+
+
+def test_answer_counts_for_some_seconds_and_a_lost_connection_is_made_again(wsgi: t.Any) -> None:
+    now = [0.0]
+    rows: dict[str, list[tuple[t.Any, ...]]] = {"late %s": []}
+    one = database(wsgi, rows, lambda: now[0])
+    assert "lost" in one.problem()
+    rows["version"] = [("a",)]
+    assert "lost" in one.problem()
+    now[0] = 6.0
+    assert one.problem() == ""
+
+
+def test_paths(wsgi: t.Any, tmp_path: pathlib.Path) -> None:
+    rows: dict[str, list[tuple[t.Any, ...]]] = {"version": [], "late %s": []}
+    application = wsgi.checked(lambda environ, start: [b"service"], tmp_path / "drain", database(wsgi, rows))
+
+    def get(path: str) -> tuple[str, bytes]:
+        told: list[str] = []
+        body = b"".join(application({"PATH_INFO": path}, lambda status, headers: told.append(status)))
+        return (told or [""])[0], body
+
+    assert get("/v2.1") == ("", b"service")
+    assert get("/healthcheck")[0].startswith("200")
+    assert get("/healthcheck/database") == ("503 Service Unavailable", b"no row: version\n")
+    (tmp_path / "drain").touch()
+    assert get("/healthcheck")[0].startswith("404")
+
+
+def test_program_and_wrapper_are_loaded(wsgi: t.Any, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "program").write_text("assert __name__ != '__main__'\napplication = lambda environ, start: [b'inner']\n")
+    (tmp_path / "wrapper").write_text("def wrap(service, settings, connect):\n    return lambda environ, start: service(environ, start) + [b'wrapped']\n")
+    settings = {"program": str(tmp_path / "program"), "wrapper": str(tmp_path / "wrapper"), "drain": str(tmp_path / "drain"), "database": {}}
+    assert wsgi.load(settings)({"PATH_INFO": "/"}, None) == [b"inner", b"wrapped"]
