@@ -96,7 +96,7 @@ def test_changed_password_address_and_description() -> None:
     identity = Identity()
     run(identity)
     assert run(identity, "other") == ("set the password of glance",)
-    moved = wanted({**RAW, "roles": ["admin", "service"], "public_url": "https://images.example:9292", "description": "Other"})
+    moved = wanted({**RAW, "roles": ["admin", "service"], "public_url": "https://images.example.com:9292", "description": "Other"})
     found = run(identity, "other", account=moved)
     assert len(found) == 4 and found[0].startswith("change the name") and "was https://192.0.2.20:9292" in found[1]
     assert len(identity.kinds["endpoints"]) == 3 and run(identity, "other", account=moved) == ()
