@@ -100,7 +100,7 @@ def ensure(
     """
     catalog = _connected(connect, check_mode, wait_timeout, sleep)
     if catalog is None:
-        # before the first run there is no keystone: everything would be created
+        # keystone does not exist before the first run: everything would be created
         return tuple(step.text for step in steps(account, CatalogSeen()))
     seen = catalog.look(account, password)
     found = steps(account, seen)

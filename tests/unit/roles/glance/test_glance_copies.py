@@ -59,7 +59,7 @@ def fixture_pair(module: t.Any, tmp_path: pathlib.Path) -> tuple[Member, Member]
 
 def upload(copies: t.Any, module: t.Any, status: str = "204 No Content") -> str:
     """Upload through the wrapped service, which writes the file as glance does; return the status."""
-    told: list[str] = []
+    reported: list[str] = []
 
     def glance(environ: dict[str, t.Any], start: t.Any) -> list[bytes]:
         (copies.folder / IMAGE).write_bytes(environ["wsgi.input"].read())
@@ -67,8 +67,8 @@ def upload(copies: t.Any, module: t.Any, status: str = "204 No Content") -> str:
         return [b""]
 
     environ = {"PATH_INFO": f"/v2/images/{IMAGE}/file", "REQUEST_METHOD": "PUT", "wsgi.input": io.BytesIO(CONTENT)}
-    list(module.copied(glance, copies)(environ, lambda found, headers: told.append(found)))
-    return told[0]
+    list(module.copied(glance, copies)(environ, lambda found, headers: reported.append(found)))
+    return reported[0]
 
 
 def test_upload_is_acknowledged_with_a_copy(module: t.Any, pair: tuple[Member, Member]) -> None:
@@ -111,8 +111,8 @@ def test_wrong_content_is_refused(pair: tuple[Member, Member], capsys: pytest.Ca
 def test_other_keys_and_old_requests_are_refused(module: t.Any, pair: tuple[Member, Member], tmp_path: pathlib.Path) -> None:
     own, peer = pair
     (peer.folder / IMAGE).write_bytes(CONTENT)
-    stranger = Member(module, tmp_path / "stranger", own.copies.settings["port"], ["127.0.0.1"], key="other")
-    assert not stranger.copies.fetch(IMAGE)
+    other_member = Member(module, tmp_path / "other_member", own.copies.settings["port"], ["127.0.0.1"], key="other")
+    assert not other_member.copies.fetch(IMAGE)
     path = f"/images/{IMAGE}"
     for moment, status in ((int(time.time()), 200), (int(time.time()) - 1000, 403)):
         headers = {"X-Footprint-Time": str(moment), "X-Footprint-Signature": own.copies.sign("GET", path, str(moment))}

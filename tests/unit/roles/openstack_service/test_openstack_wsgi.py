@@ -91,9 +91,9 @@ def test_paths(wsgi: t.Any, tmp_path: pathlib.Path) -> None:
     application = wsgi.checked(lambda environ, start: [b"service"], tmp_path / "drain", database(wsgi, rows))
 
     def get(path: str) -> tuple[str, bytes]:
-        told: list[str] = []
-        body = b"".join(application({"PATH_INFO": path}, lambda status, headers: told.append(status)))
-        return (told or [""])[0], body
+        reported: list[str] = []
+        body = b"".join(application({"PATH_INFO": path}, lambda status, headers: reported.append(status)))
+        return (reported or [""])[0], body
 
     assert get("/v2.1") == ("", b"service")
     assert get("/healthcheck")[0].startswith("200")

@@ -85,7 +85,7 @@ def test_everything_is_created_once() -> None:
     assert run(identity) == () and identity.changes == before
 
 
-def test_check_mode_tells_what_the_real_run_does_and_changes_nothing() -> None:
+def test_check_mode_returns_the_changes_of_a_real_run() -> None:
     identity = Identity()
     expected = run(identity, check_mode=True)
     assert identity.changes == 0
@@ -132,4 +132,4 @@ def test_waits_for_keystone_but_not_in_check_mode() -> None:
     assert ensure(WANTED, "pw", connect, check_mode=True)[0] == "create the project service"
     assert ensure(WANTED, "pw", connect, check_mode=False, sleep=lambda seconds: None)
     with pytest.raises(NotAnswering):
-        ensure(WANTED, "pw", lambda: (_ for _ in ()).throw(NotAnswering("no")), check_mode=False, wait_timeout=2, sleep=lambda seconds: None)
+        ensure(WANTED, "pw", lambda: (unused for unused in ()).throw(NotAnswering("no")), check_mode=False, wait_timeout=2, sleep=lambda seconds: None)
