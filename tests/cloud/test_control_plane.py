@@ -88,7 +88,7 @@ def test_every_service_answers_through_the_virtual_address(cloud: Cloud, port: i
 
 
 def test_account_of_a_service_is_repaired(lab: CloudLab, cloud: Cloud) -> None:
-    """A lost endpoint comes back with the module keystone_service."""
+    """A lost endpoint comes back with reduced.footprint.keystone_service."""
     endpoints = json.loads(cloud.ask(5000, "/v3/endpoints?interface=public"))["endpoints"]
     lost = next(one for one in endpoints if one["url"].endswith(":9292"))
     cloud.ask(5000, f"/v3/endpoints/{lost['id']}", "DELETE")

@@ -94,7 +94,7 @@ OPENSTACK: t.Mapping[str, OpenStackService] = types.MappingProxyType(
                 700,
                 ("neutron-api.service", "neutron-ovn-maintenance-worker.service", "neutron-periodic-workers.service"),
                 (Api("neutron", "neutron_port:9696"),),
-                depends=("database", "rpc", "memcached", "load_balancer", "keystone"),
+                depends=("database", "rpc", "memcached", "load_balancer", "keystone", "ovn_database"),
             ),
         )
     }
