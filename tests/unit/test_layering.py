@@ -44,6 +44,7 @@ SUBJECTS = (
     "_keystone",
     "_ovn",
     "_topology",
+    "_cloud",
     "_controlplane",
 )
 KINDS = ("model", "xml", "plan", "io", "run")
