@@ -42,10 +42,12 @@ import typing as t
 
 from ansible.plugins.lookup import LookupBase
 
-#: The versions of ``openstack.cloud`` that the playbooks are written for, as in galaxy.yml.
-LEAST, BELOW = (2, 4), (3,)
+#: The versions of ``openstack.cloud`` that the playbooks are written for.
+LEAST = (2, 4)
+BELOW = (3,)
 #: Newer versions of openstacksdk do not import ``openstack.version``, which ``openstack.cloud`` 2.5 reads.
-SDK_LEAST, SDK_BELOW = (4, 4), (4, 11)
+SDK_LEAST = (4, 4)
+SDK_BELOW = (4, 11)
 
 
 class LookupModule(LookupBase):
