@@ -82,6 +82,8 @@ def cloud_plan(
         return {"actions": actions, "lines": plan_bootstrap.lines(actions)}
     except FootprintError as error:
         raise AnsibleFilterError(str(error)) from None
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise AnsibleFilterError(f"cloud_plan: expected lists of resources by kind, and their state: {error!r}") from error
 
 
 class FilterModule:

@@ -17,7 +17,7 @@ author:
 description:
   - Returns the inventory and the global settings with which kolla-ansible deploys OpenStack on the hosts of a footprint.
   - The first host that kolla-ansible cannot use, and the first invalid setting, is an error with its path and a hint.
-positional: hostvars, members
+positional: hostvars, members, keep, virtual_address
 options:
   _input:
     description: The sample inventory C(multinode) of the installed kolla-ansible, whose groups of services are kept.
@@ -81,14 +81,21 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 
 
 def kolla_export(
-    sample: str, hostvars: t.Mapping[str, t.Mapping[str, t.Any]], members: t.Mapping[str, t.Sequence[str]], **wishes: t.Any
+    sample: str,
+    hostvars: t.Mapping[str, t.Mapping[str, t.Any]],
+    members: t.Mapping[str, t.Sequence[str]],
+    keep: t.Sequence[str] = (),
+    virtual_address: str = "",
+    **wishes: t.Any,
 ) -> dict[str, t.Any]:
     """Return inventory and settings; see :mod:`plan_kolla`."""
     try:
-        wish = plan_kolla.Wish(members, tuple(wishes.pop("keep", ())), **wishes)
+        wish = plan_kolla.Wish(members, tuple(keep), virtual_address, **wishes)
         return {"settings": plan_kolla.settings(wish, hostvars), "inventory": plan_kolla.inventory(sample, wish, hostvars)}
     except FootprintError as error:
         raise AnsibleFilterError(str(error)) from None
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise AnsibleFilterError(f"kolla_export: expected the sample inventory of kolla-ansible: {error!r}") from error
 
 
 class FilterModule:

@@ -23,6 +23,8 @@ HOSTVARS = {
     "c1": {"inventory_hostname": "c1", "vm_host": "metal1", "footprint_components": ["galera"]},
 }
 MEMBERS = {"galera": ["c1"]}
+FACTS = {"distribution": "Debian", "distribution_release": "trixie", "interfaces": ["eth0", "eth1"], "eth0": {"ipv4": {"address": "192.0.2.1"}}, "eth1": {}}
+KOLLA = {"c1": {"ansible_host": "192.0.2.1", "ansible_facts": FACTS, "export_kolla_external_interface": "eth1"}}
 LOOKS = {"c1": {}}
 FOUND = {"metal1": [{"id": "c1", "name": "c1", "uuid": "u", "cluster": "lab", "state": "running"}]}
 #: What is piped into the filter, its arguments, and what its answer must contain.
@@ -31,6 +33,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         {"moves": [], "ha_grade": "none", "placements": [], "feasible": True},
         (FOUND, {"metal1": []}, {"c1": "metal2"}, "lab"),
         lambda found: found["steps"] == [] and found["places"] == {"c1": "metal1"} and found["listed"],
+    ),
+    "cloud_plan": (
+        {"projects": [{"name": "red"}]},
+        (HOSTVARS, [], {"projects": []}),
+        lambda found: found["lines"] == ["projects: create red"] and found["actions"]["projects"][0]["name"] == "red",
     ),
     "controlplane_gate": (
         LOOKS,
@@ -41,6 +48,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
     "galera_decision": ({"c1": None}, (), lambda found: found["action"] == "refuse" and found["reason"]),
     "galera_tls_decision": ([{"tls": "off", "tls_written": "off"}, None], (True,), lambda found: found == {"wanted": True, "steps": ["both", "on"]}),
     "keystone_keys_decision": ({"c1": {"fingerprints": {}}}, (), lambda found: found["action"] == "create" and found["leader"] == "c1"),
+    "kolla_export": (
+        "[control]\nx\n[network]\n[compute]\n[monitoring]\n[storage]\n[all:children]\ncontrol\n",
+        (KOLLA, {"control": ["c1"], "compute": ["c1"]}, [], "192.0.2.20"),
+        lambda found: "c1 ansible_host=192.0.2.1 network_interface=eth0 neutron_external_interface=eth1" in found["inventory"],
+    ),
     "member_addresses": (
         ["c1", "c2", "c3", "c4"],
         ({"c1": {"x_address": "192.0.2.9", "ansible_host": "192.0.2.1"}, "c2": {"x_address": "", "ansible_host": "192.0.2.2"}, "c3": {}}, "x_address"),
