@@ -74,6 +74,8 @@ def cloud_plan(
     checksums: t.Mapping[str, str] | None = None,
 ) -> dict[str, t.Any]:
     """Return the actions; see :func:`plan_bootstrap.plan`."""
+    if not isinstance(lists, t.Mapping):
+        raise AnsibleFilterError(f"cloud_plan: expected lists of resources by kind, got {lists!r}")
     try:
         declared = model_resources.parse(lists)
         existing = None if state is None else State(state)

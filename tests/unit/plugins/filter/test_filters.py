@@ -123,8 +123,8 @@ def test_filter_names_itself_when_it_cannot_read_its_input(name: str) -> None:
 
 
 def test_bad_conditions_are_named() -> None:
-    with pytest.raises(AnsibleFilterError, match="controlplane_gate: sizes.nova: unknown service 'nova'"):
-        call("controlplane_gate", LOOKS, MEMBERS, [], [], {"sizes": {"nova": 3}})
+    with pytest.raises(AnsibleFilterError, match="controlplane_gate: sizes.nope: unknown service 'nope'"):
+        call("controlplane_gate", LOOKS, MEMBERS, [], [], {"sizes": {"nope": 3}})
 
 
 def test_witnesses_are_read_from_the_state_of_their_service() -> None:
