@@ -97,7 +97,7 @@ def test_group_given_to_a_role_is_used():
 @pytest.mark.parametrize(
     "services, more, words",
     [
-        (["nova"], {}, "nova"),
+        (["nope"], {}, "nope"),
         (["memcached"], {"groups": {**GROUPS, "memcached": ["named"]}}, "named.memcached_address"),
         (["memcached"], {"memcached_allowed": ["anybody"]}, "memcached_allowed[0]"),
     ],
