@@ -131,6 +131,11 @@ options:
     type: list
     elements: str
     default: [controller]
+  leave_instances:
+    description:
+      - Remove the node although it has instances of a cloud (OpenStack Nova). They are not changed, and neither are the services of the cloud.
+    type: bool
+    default: false
   break_quorum:
     description: Remove the node even if a quorum is lost.
     type: bool

@@ -261,6 +261,7 @@ _REMOVAL: dict[str, dict[str, t.Any]] = {
     "quorums": {"type": "dict"},
     "quorum_roles": {"type": "list", "elements": "str", "default": ["controller"]},
     "break_quorum": {"type": "bool", "default": False},
+    "leave_instances": {"type": "bool", "default": False},
     "shutdown_timeout": {"type": "int", "default": 120},
     "force": {"type": "bool", "default": False},
 }

@@ -186,6 +186,13 @@ node:
       sample: {memory_mib: 24105, memory_reserve_mib: 1024, cpus: 8, vcpu_ratio: 4.0, arch: x86_64, kernel: 6.1.0-18-amd64,
                cpu_model: AMD EPYC, qemu_version: 7.2.9, active_mib: 4096, active_vcpus: 2, defined_mib: 8192, defined_vcpus: 4,
                memory_left_mib: 18985, vcpus_left: 30, memory_left_all_running_mib: 14889}
+    tenants:
+      description:
+        - What the VMs of the footprint leave to those of tenants of a cloud. C(reserved_mib) is the memory of the host and of the footprint's VMs,
+          running or not, C(tenant_mib) the rest; the first C(reserved_cpus) CPUs are not used by tenants, who have the C(tenant_cpus).
+      type: dict
+      returned: always
+      sample: {reserved_mib: 5376, tenant_mib: 18729, reserved_cpus: 2, tenant_cpus: 2-7}
 error:
   description: The error.
   returned: failure

@@ -130,6 +130,10 @@ vms:
       description: The VM's cluster, null for other domains.
       type: str
       sample: lab
+    instance:
+      description: The instance of OpenStack Nova that the domain is, with C(name) and C(project), null for other domains. Only Nova may change it.
+      type: dict
+      sample: null
     origin:
       description: What manages the VM, V(vm_define) for the VM details of the host. Null for other domains.
       type: str

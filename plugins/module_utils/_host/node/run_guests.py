@@ -15,7 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import PoolCapacity
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.model_removal import Guest
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainRecord
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_instance, xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, Moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.xml_devices import needed_files, pool_disks
@@ -73,6 +73,7 @@ def _guest(
     memory = documents[0].find("memory")
     key = (owned.cluster, owned.id) if owned else ("", "")
     note = moved.get(record.uuid)
+    instance = xml_instance.read(documents[0])
     guest = Guest(
         name=record.name,
         uuid=record.uuid,
@@ -88,6 +89,7 @@ def _guest(
         moved_to=note.to if note is not None and note.state != CONFIRMED else None,
         memory_mib=0 if memory is None else parse_size(memory.text, memory.get("unit") or "KiB", "memory") // MIB,
         cpu=int(documents[0].findtext("vcpu") or 0),
+        instance=instance.text if instance else "",
     )
     return guest, Uses(
         frozenset(path for document in documents for path in needed_files(document)),

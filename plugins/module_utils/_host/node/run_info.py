@@ -16,9 +16,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_li
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import PROVABLE, HypervisorProof, PoolCapacity
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import POOL, FoundNetwork, made_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_left import left
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_tenants import share
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_guests import read_guests
+from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.model_removal import Guest
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved as moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import CPU_KEYS, RAM_KEYS, parse_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import PoolMounts
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.model_storage import FILE_POOLS
 
@@ -104,7 +107,17 @@ def read_node(request: NodeInfoRequest, *, backend: t.Any = None) -> tuple[dict[
         ],
         "capacity": left(facts, _mapping(record.get("capacity")), [guest for guest, unused_uses in guests]),
     }
+    node["tenants"] = _tenants(facts, node["capacity"], attributes, [guest for guest, unused_uses in guests])
     return node, warnings
+
+
+def _tenants(facts: t.Any, capacity: t.Mapping[str, t.Any], attributes: t.Mapping[str, t.Any], guests: t.Sequence[Guest]) -> dict[str, t.Any]:
+    """Return what the VMs of the footprint leave to those of tenants: the listed ones, and others of the footprint such as a migrated master."""
+    sizes = [{key: vm[key] for key in ("id", *CPU_KEYS, *RAM_KEYS) if key in vm} for vm in attributes.get("vms") or () if isinstance(vm, dict)]
+    listed = {vm.id: (vm.memory_mib, vm.cpu) for vm in parse_vms(sizes, "vms", cluster=str(attributes.get("cluster") or "default"))}
+    others = [(guest.memory_mib, guest.cpu) for guest in guests if guest.cluster is not None and guest.id not in listed]
+    reserve, ratio = int(capacity["memory_reserve_mib"] or 0), float(capacity["vcpu_ratio"] or 1)
+    return share(facts.memory_mib, facts.cpus, reserve, ratio, [*listed.values(), *others])._asdict()
 
 
 def _proof(kind: str, recorded: t.Any, facts: t.Any, backend: t.Any) -> dict[str, t.Any]:

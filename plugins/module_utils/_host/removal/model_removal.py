@@ -19,7 +19,7 @@ _HINT = "Use {controller: [{name: controller1, server: metal1, alive: true}, ...
 class Guest:
     """A VM on the node; ``cluster`` and ``id`` are ``None`` if it is not managed by this collection.
 
-    ``active``: it has a process. ``moved_to``: the server that runs the VM, if this is the old copy of an unconfirmed move.
+    ``active``: it has a process. ``instance``: the instance of Nova that it is, as text. ``moved_to``: the server that runs the VM, if this is the old copy of an unconfirmed move.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Guest:
     moved_to: str | None = None
     memory_mib: int = 0
     cpu: int = 0
+    instance: str = ""
 
     @property
     def active(self) -> bool:
@@ -45,6 +46,8 @@ class Guest:
     @property
     def owner(self) -> str:
         """The owner as text."""
+        if self.instance:
+            return self.instance
         if self.cluster is None:
             return "unmanaged"
         return f"cluster {self.cluster}" + ("" if self.origin in (None, "vm_define") else f" ({self.origin})")

@@ -66,6 +66,7 @@ class RemovalPolicy:
     remove_vms: bool = False
     break_quorum: bool = False
     quorum_roles: tuple[str, ...] = ("controller",)
+    leave_instances: bool = False
 
 
 def plan_removal(node: str, guests: t.Sequence[Guest], quorums: t.Mapping[str, t.Sequence[Member]], policy: RemovalPolicy) -> RemovalPlan:
@@ -144,6 +145,14 @@ def refusal(node: str, plan: RemovalPlan, policy: RemovalPolicy, confirm: str | 
         )
     if busy:
         return RefusedError(f"unfinished operations on {node}: {', '.join(busy)}.", "state", "Complete or roll them back, then run again.")
+    instances = [f"{guest.instance} ({guest.name}, {guest.state})" for guest, unused in plan.fates if guest.instance]
+    if instances and not policy.leave_instances:
+        return RefusedError(
+            f"{node} has instances of the cloud: {'; '.join(instances)}.",
+            "leave_instances",
+            f"Disable its compute service (openstack compute service set --disable {node} nova-compute) and migrate or delete them, or set "
+            "leave_instances: true to leave them as they are.",
+        )
     broken = [loss for loss in plan.losses if not loss.kept]
     if broken and policy.remove_vms and not policy.break_quorum:
         unknown = any(not loss.known for loss in broken)

@@ -69,6 +69,7 @@ class RemovalRequest:
     erase: str = NONE
     remove_vms: bool = False
     break_quorum: bool = False
+    leave_instances: bool = False
     quorums: t.Any = None
     quorum_roles: t.Sequence[str] = ("controller",)
     shutdown_timeout: float = 120
@@ -109,7 +110,11 @@ def remove_node(request: RemovalRequest, *, check_mode: bool, backend: t.Any = N
     node = parse_node(request.name, request.cluster, request.roles, request.vms)
     quorums = parse_quorums(request.quorums)
     policy = RemovalPolicy(
-        node.cluster, request.remove_vms, request.break_quorum, tuple(parse_name(role, f"quorum_roles[{i}]") for i, role in enumerate(request.quorum_roles))
+        node.cluster,
+        request.remove_vms,
+        request.break_quorum,
+        tuple(parse_name(role, f"quorum_roles[{i}]") for i, role in enumerate(request.quorum_roles)),
+        request.leave_instances,
     )
     if request.erase == DISKS and not request.remove_vms:
         raise InputError("disks requires remove_vms.", "erase", "Set remove_vms: true, or omit erase.")

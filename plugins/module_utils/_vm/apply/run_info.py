@@ -96,6 +96,7 @@ class _Driver:
             "origin": owned.origin if owned else None,
             "protected": owned.protected if owned else False,
             "adopted": owned.adopted if owned else False,
+            "instance": seen.instance._asdict() if seen.instance else None,
             "uuid": record.uuid,
             "state": record.state,
             "persistent": record.persistent,

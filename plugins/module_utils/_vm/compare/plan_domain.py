@@ -56,7 +56,7 @@ class Actual(t.NamedTuple):
 
     ``active``: it has a process. A domain that is not ``persistent`` disappears with it; a ``saved`` one
     is off and continues from its saved memory. A ``restarting`` one was stopped for a restart by a
-    run that may have been killed before starting it again.
+    run that may have been killed before starting it again. ``instance``: the instance of Nova that it is, as text.
     """
 
     name: str
@@ -68,6 +68,7 @@ class Actual(t.NamedTuple):
     persistent: bool = True
     saved: bool = False
     restarting: bool = False
+    instance: str = ""
 
 
 class Needs(t.NamedTuple):
@@ -103,12 +104,18 @@ def find(wanted: Wanted, domains: t.Sequence[Actual], adopt: bool = False) -> Ac
     :raises RefusedError: the domain belongs to another owner, or has another UUID or name.
     """
     found = candidate(wanted, domains)
+    same_name = next((actual for actual in domains if actual.name == wanted.name), None)
+    for one in (found, same_name):
+        if one is not None and one.instance:
+            raise model_errors.RefusedError(
+                f"the domain {one.name!r} (UUID {one.uuid}) is the {one.instance} of the cloud, which only Nova may change.",
+                hint="Give the VM another name or uuid; to remove the instance, use openstack server delete.",
+            )
     if found is not None and found.uuid != wanted.uuid and not wanted.by_mark and not (found.owned is not None and found.owned.adopted):
         raise model_errors.RefusedError(
             f"the VM exists with the UUID {found.uuid}, wanted is {wanted.uuid}; the UUID of a VM cannot be changed.",
             hint=f"Set uuid: {found.uuid} in its details, or remove it with state: absent first (its disks are kept).",
         )
-    same_name = next((actual for actual in domains if actual.name == wanted.name), None)
     if found is None and adopt and same_name is not None and same_name.owned is None and not wanted.by_mark:
         return same_name
     if same_name is not None and same_name != found and not (wanted.by_mark and found is not None):

@@ -10,7 +10,7 @@ import functools
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_domain, xml_domain, xml_metadata
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_domain, xml_domain, xml_instance, xml_metadata
 
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_compare
@@ -76,6 +76,11 @@ class Seen:
         return xml_metadata.noted_of(self.live) if self.live is not None else {}
 
     @functools.cached_property
+    def instance(self) -> xml_instance.Instance | None:
+        """The instance of Nova that it is."""
+        return xml_instance.read(self.config) if xml_instance.NAMESPACE in self.record.config_xml else None
+
+    @functools.cached_property
     def restarting(self) -> bool:
         """Whether a run started a restart of it that may not have completed."""
         return xml_metadata.LIVE_NAMESPACE in self.record.config_xml and xml_metadata.is_restarting(self.config)
@@ -94,6 +99,7 @@ class Seen:
             record.persistent,
             self.saved_xml is not None,
             self.restarting,
+            self.instance.text if self.instance else "",
         )
 
     def compare(self, wanted: t.Any) -> xml_compare.Comparison:

@@ -58,6 +58,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         ({"c1": {"x_address": "192.0.2.9", "ansible_host": "192.0.2.1"}, "c2": {"x_address": "", "ansible_host": "192.0.2.2"}, "c3": {}}, "x_address"),
         lambda found: found == ["192.0.2.9", "192.0.2.2", "c3", "c4"],
     ),
+    "ovn_bridges": (["br-ex", "br-b"], ({"br-ex": "eno2"},), lambda found: found == [{"name": "br-ex", "ports": ["eno2"]}, {"name": "br-b", "ports": []}]),
     "ovn_database_decision": (
         {"c1": {"databases": {"OVN_Northbound": {}, "OVN_Southbound": {}}}},
         ({"c1": "192.0.2.1"},),

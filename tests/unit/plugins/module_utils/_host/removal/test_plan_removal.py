@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
@@ -97,6 +99,16 @@ def test_what_has_not_ended_is_waited_for():
     assert "master (running)" in refusal("metal1", plan, POLICY, "metal1", ["master (running)"]).message
     plan = plan_removal("metal1", [guest("c1", moved_to="metal3", state="shutdown")], THREE, POLICY)
     assert "old copy of an unconfirmed move: c1 (now on metal3)" in refusal("metal1", plan, POLICY, "metal1", []).message
+
+
+def test_instances_of_the_cloud_are_refused_unless_they_are_left():
+    one = guest("instance-00000001", id=None, cluster=None, origin=None, roles=(), instance="instance web of the project shop")
+    plan = plan_removal("metal1", [one], {}, POLICY)
+    assert plan.fates == ((one, plan_of.FOREIGN),)
+    error = refusal("metal1", plan, POLICY, "metal1", [])
+    assert error.path == "leave_instances" and "instance web of the project shop (instance-00000001, running)" in error.message
+    assert "compute service set --disable metal1" in error.hint
+    assert refusal("metal1", plan, dataclasses.replace(POLICY, leave_instances=True), "metal1", []) is None
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,8 @@ FOREIGN: list[tuple[str, dict[str, t.Any], Actual, bool, str]] = [
     ("same UUID, unmanaged", {}, FOREIGN_RUNS, False, "is not managed by this collection"),
     ("same UUID, another cluster", {}, RUNS._replace(owned=OWNED._replace(cluster="x")), True, "belongs to the cluster 'x'"),
     ("same UUID, another name", {}, RUNS._replace(name="b"), False, "exists under the name 'b'"),
+    ("an instance with its name", {}, RUNS._replace(uuid="other", owned=None, instance="instance web"), True, "is the instance web of the cloud"),
+    ("an instance with its UUID", {}, FOREIGN_RUNS._replace(name="b", instance="instance web"), True, "which only Nova may change"),
     ("adopted by UUID, another name", {}, FOREIGN_RUNS._replace(name="b"), True, "exists under the name 'b'"),
     ("the details give another UUID", {"uuid": "w"}, RUNS, False, "exists with the UUID u, wanted is w"),
     ("absent, unmanaged", {"state": "absent"}, FOREIGN_RUNS, True, "is not managed by this collection"),
