@@ -120,7 +120,7 @@ class Host:
         apis = {}
         for api in OPENSTACK[name].apis:
             address = io_listeners.reachable_at(api.default_port, io_listeners.listeners(), io_plane.virtual_addresses())
-            apis[api.name] = io_listeners.http_problem(address, api.default_port, api.health or api.check, self.timeout) if address else "no listener"
+            apis[api.name] = io_listeners.http_problem(address, api.default_port, api.health, self.timeout) if address else "no listener"
         return {"apis": apis}
 
     def _ovn_database(self) -> dict[str, t.Any]:

@@ -17,8 +17,8 @@ class Api:
 
     :arg name: name of the frontend.
     :arg port: ``VARIABLE:DEFAULT`` of the port, the same at the members and at the virtual address.
-    :arg check: path that the load balancer requests; a member that is being drained answers 404.
-    :arg health: path that answers 200 only if the service reaches its database; empty if there is none.
+    :arg check: path that the load balancer requests; a member that is being drained answers 404. Empty: a connection is sufficient.
+    :arg health: path that answers 200 only if the service reaches its database, if it has one.
     :arg timeout: how long the load balancer keeps an idle connection.
     :arg settings: other settings of the frontend, in the format of the role ``load_balancer``.
     """
@@ -70,22 +70,23 @@ OPENSTACK: t.Mapping[str, OpenStackService] = types.MappingProxyType(
     {
         service.name: service
         for service in (
-            OpenStackService("placement", 110, ("placement-api.service",), (Api("placement", "placement_port:8778"),)),
+            OpenStackService("placement", 100, ("placement-api.service",), (Api("placement", "placement_port:8778"),)),
             OpenStackService(
                 "glance",
-                220,
+                290,
                 ("glance-api.service", "footprint-glance-copies.service"),
                 (Api("glance", "glance_port:9292", timeout="1h"),),
                 peer_ports=("glance_copies_port:9293",),
             ),
             OpenStackService(
                 "nova",
-                700,
+                750,
                 ("nova-api.service", "nova-api-metadata.service", "nova-conductor.service", "nova-scheduler.service", "nova-novncproxy.service"),
                 (
                     Api("nova", "nova_port:8774"),
                     Api("nova_metadata", "nova_metadata_port:8775"),
-                    Api("novncproxy", "nova_novncproxy_port:6080", check="/vnc_lite.html", health="", timeout="1h"),
+                    # each connection starts a process, and one that is closed early is logged
+                    Api("novncproxy", "nova_novncproxy_port:6080", check="", health="/vnc_lite.html", timeout="1h"),
                 ),
                 depends=("database", "rpc", "memcached", "load_balancer", "keystone", "placement", "glance"),
             ),
@@ -115,7 +116,7 @@ def frontends(
             "port": int(settings.get(api.port_variable) or api.default_port),
             "mode": "http",
             "tls": True,
-            "check_uri": api.check,
+            **({"check_uri": api.check} if api.check else {}),
             "timeout": api.timeout,
             "group": group,
             "address_variable": f"{name}_address",
