@@ -15,7 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from tests.support.controlplane import UUID, balancer, galera, look, rabbitmq
 
 
-@pytest.mark.parametrize("value, path", [({"nova": 3}, "sizes.nova"), ({"galera": "many"}, "sizes.galera"), ({"galera": 0}, "sizes.galera")])
+@pytest.mark.parametrize("value, path", [({"swift": 3}, "sizes.swift"), ({"galera": "many"}, "sizes.galera"), ({"galera": 0}, "sizes.galera")])
 def test_bad_sizes_are_named(value: t.Any, path: str) -> None:
     with pytest.raises(InputError) as caught:
         parse_wanted({"sizes": value})

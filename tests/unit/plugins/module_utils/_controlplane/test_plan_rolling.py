@@ -126,7 +126,7 @@ def test_update_includes_every_member_again() -> None:
 
 @pytest.mark.parametrize(
     "action, components, path",
-    [("reboot", [], "rolling_restart_action"), ("restart", "galera, nova", "components[1]"), ("restart", ["etcd"], "components[0]")],
+    [("reboot", [], "rolling_restart_action"), ("restart", "galera, swift", "components[1]"), ("restart", ["etcd"], "components[0]")],
 )
 def test_bad_input_is_named(action: str, components: t.Any, path: str) -> None:
     with pytest.raises(InputError) as caught:

@@ -73,8 +73,8 @@ def test_logical_and_declared_services():
 @pytest.mark.parametrize(
     "arguments, error, words",
     [
-        ({"name": "nova"}, InputError, "service: unknown service 'nova'. Use one of database, galera"),
-        ({"name": "rpc", "consumer": "nova"}, InputError, "consumer: unknown service 'nova'"),
+        ({"name": "swift"}, InputError, "service: unknown service 'swift'. Use one of database, galera"),
+        ({"name": "rpc", "consumer": "swift"}, InputError, "consumer: unknown service 'swift'"),
         ({"name": "rpc", "members": []}, InputError, "rabbitmq has no host. Add hosts to the group rabbitmq or controller"),
         ({"name": "keystone", "external": True}, RefusedError, "no frontend of the load balancer serves it with TLS"),
         ({"name": "database", "edge": NAMED, "external": True}, RefusedError, "galera has no external address"),
