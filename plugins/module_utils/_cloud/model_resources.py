@@ -263,7 +263,7 @@ def _image(value: t.Any, path: str) -> Image:
     keys = ("file", "disk_format", "architecture", "firmware", "min_ram", "min_disk", "public", "kernel", "ramdisk", "properties")
     entry, name = _opened(value, keys, path)
     if not text(entry, "file", path):
-        raise InputError("is missing.", f"{path}.file", "Set the path of the image on the control node; build_image makes one.")
+        raise InputError("is missing.", f"{path}.file", "Set the path of the image on the control node.")
     return Image(
         path,
         name,
