@@ -20,7 +20,7 @@ description:
     hypervisors, reserve and ratio from the record of M(reduced.footprint.virt_node).
   - The variable C(node_capacity) of a server, a mapping as the module takes it, overrides all of them. Use it to plan servers
     that cannot be reached yet.
-positional: servers, vms, nodes
+positional: servers, vms, nodes, copies
 options:
   _input:
     description: The variables of all hosts, C(hostvars).
@@ -39,6 +39,10 @@ options:
     default: {}
   nodes:
     description: Servers with their current storage pools and networks, RV(reduced.footprint.virt_node_info#module:node).
+    type: dict
+    default: {}
+  copies:
+    description: Servers with the copies of VMs of other servers, RV(reduced.footprint.vm_standby_info#module:standbys).
     type: dict
     default: {}
 seealso:
@@ -68,10 +72,11 @@ def plan_servers(
     servers: t.Sequence[str],
     vms: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]] | None = None,
     nodes: t.Mapping[str, t.Mapping[str, t.Any]] | None = None,
+    copies: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]] | None = None,
 ) -> list[dict[str, t.Any]]:
     """Return the servers as plain values; see :func:`servers_from_variables`."""
     try:
-        return servers_from_variables(hostvars, servers, vms or {}, nodes or {})
+        return servers_from_variables(hostvars, servers, vms or {}, nodes or {}, copies)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise AnsibleFilterError(f"plan_servers: invalid variables of servers: {error!r}") from None
 

@@ -42,6 +42,10 @@ options:
     description: Each host with its server in the inventory, empty for a host that is a server itself. The results in O(vms) take precedence.
     type: dict
     default: {}
+  standbys:
+    description: Each physical server with the result of M(reduced.footprint.vm_standby_info), empty for a server that was not reached.
+    type: dict
+    default: {}
 """
 
 EXAMPLES = r"""
@@ -56,7 +60,7 @@ RETURN = r"""
 _value:
   description:
     - The report with V(ok), V(state), V(lines), V(table), V(services), V(links), V(ha_grade), V(ha), V(virtual_address_holder),
-      V(writer), V(database_members), V(servers), V(vms) and V(placement).
+      V(writer), V(database_members), V(servers), V(vms), V(standbys) and V(placement).
   type: dict
 """
 
@@ -70,10 +74,11 @@ def status(
     vms: t.Mapping[str, t.Mapping[str, t.Any]] | None = None,
     migrations: t.Sequence[t.Mapping[str, t.Any]] = (),
     vm_hosts: t.Mapping[str, str] | None = None,
+    standbys: t.Mapping[str, t.Mapping[str, t.Any]] | None = None,
 ) -> dict[str, t.Any]:
     """Return the report on all hosts; see :func:`build_status`."""
     try:
-        return build_status(read_results(members, looks, vms or {}, migrations, vm_hosts or {}))
+        return build_status(read_results(members, looks, vms or {}, migrations, vm_hosts or {}, standbys or {}))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise AnsibleFilterError(f"status: expected results of controlplane_info, vm_info and master_migrate_info: {error!r}") from None
 

@@ -45,14 +45,15 @@ options:
       - "Not available to VMs: C(memory_reserve), C(others_memory), C(others_vcpus). C(vcpu_ratio) overrides O(vcpu_ratio)."
       - "C(roles): only a server with the role V(virt), the default, carries VMs. C(vms) are the VM details of the VMs that
         are listed for the server, C(runs) the ids of those that exist there. Without C(runs), it is unknown which exist; with it, another
-        server for a VM that does not exist yet is not a move."
+        server for a VM that does not exist yet is not a move. C(copies): the bytes of copies of VMs of other servers, ID to size."
     type: raw
     default: []
   vms:
     description:
       - VM details of VMs that are on no server yet, or on the server in O(current); a list or JSON text.
       - In addition to the usual keys, C(host) pins a VM to a server, and C(anti_affinity) names one or several groups whose
-        members are placed on different servers.
+        members are placed on different servers. C(standby) names the server that gets copies of the VM's disks; the space of one copy
+        and of the started VM is counted there, and the VM itself is placed elsewhere.
       - A VM with the role V(compute) is refused unless its details have C(nested=true).
     type: raw
     default: []
@@ -243,6 +244,12 @@ servers:
       pools: {default: {capacity_bytes: 536870912000, available_bytes: 536870912000, asked_bytes: 0, promised_bytes: 0, ratio: 0.0}}
       lost: {severity: green, quorum_kept: true, quorums_lost: [], services_down: [], restartable: [c1], stuck: [], memory_left_mib: 120832,
              sentence: 'If metal1 is lost: ...'}
+standbys:
+  description: The VMs that are copied to another server, with the space that this needs there at most.
+  returned: as RV(feasible)
+  type: list
+  elements: dict
+  sample: [{id: master, name: master, server: metal2, interval_seconds: 900, copies: 2, needed_bytes: 85899345920}]
 wanted:
   description: The requests for whole servers.
   returned: as RV(feasible)

@@ -13,11 +13,12 @@ author:
   - reduced.footprint authors (@reduced-footprint)
 description:
   - Runs on the host that another host must reach as root. For a migration this is the source, for a move of a VM the
-    destination.
+    destination, for copies of a VM its standby.
   - The line in root's C(authorized_keys) has C(restrict), an C(expiry-time) and a C(command) that runs the commands of that
     migration or move and refuses all others. Shell, terminal and forwarding are not available. Refused commands are recorded in
     the system log.
-  - The key is accepted for 24 hours. While it is in use, this time is extended every hour, for 14 days at most.
+  - The key is accepted for 24 hours. While it is in use, this time is extended every hour, for 14 days at most. With
+    O(purpose=standby) it is permanent.
   - The worker of the migration or move withdraws the key when it ends. Use O(state=absent) for a key that was never used.
 extends_documentation_fragment:
   - reduced.footprint.attributes
@@ -25,13 +26,13 @@ extends_documentation_fragment:
   - reduced.footprint.attributes.linux
 options:
   name:
-    description: Name of the migration, or id of the VM to move.
+    description: Name of the migration, or id of the VM.
     type: str
     required: true
   purpose:
     description: Purpose of the key.
     type: str
-    choices: [migrate, move]
+    choices: [migrate, move, standby]
     required: true
   state:
     description: Whether the key must be present or absent.
@@ -40,8 +41,8 @@ options:
     default: present
   public_key:
     description:
-      - The C(public_key) that M(reduced.footprint.master_migrate) or M(reduced.footprint.vm_move) returned with C(state=prepared).
-        Required for O(state=present).
+      - The C(public_key) that M(reduced.footprint.master_migrate), M(reduced.footprint.vm_move) or M(reduced.footprint.vm_standby)
+        returned with C(state=prepared). Required for O(state=present).
     type: str
   allowed_from:
     description: IP addresses from which the key is accepted. If empty, it is accepted from any address.
@@ -59,9 +60,12 @@ notes:
   - With O(purpose=migrate) the key can read every file of the source, because all of them are copied, and can stop and start services
     and change addresses there. It can write no file except the migration's own state.
   - With O(purpose=move) the key can create VMs on the host and access its libvirt, which is equivalent to root there.
+  - With O(purpose=standby) the key can write copies of that VM below the folder C(standby) of a storage pool, and read whether the VM
+    was started on the host. It can start nothing and read no file.
 seealso:
   - module: reduced.footprint.master_migrate
   - module: reduced.footprint.vm_move
+  - module: reduced.footprint.vm_standby
 """
 
 EXAMPLES = r"""
@@ -113,7 +117,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},
-            "purpose": {"type": "str", "choices": ["migrate", "move"], "required": True},
+            "purpose": {"type": "str", "choices": ["migrate", "move", "standby"], "required": True},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "public_key": {"type": "str", "no_log": False},
             "allowed_from": {"type": "list", "elements": "str", "default": []},

@@ -23,7 +23,7 @@ BEGIN, END = "<!-- modules and their tests: begin -->\n", "<!-- modules and thei
 _IMPORT = re.compile(r"^ *from ansible_collections\.reduced\.footprint\.plugins\.module_utils\.([\w.]+) import", re.MULTILINE)
 #: Folders of tests on real parts, as a person calls them.
 REAL = ("integration", "storage", "templates", "drift", "torture", "canary", "network", "lvm", "metal", "move", "source", "add_server", "controllers",
-        "witness", "cloud", "migrate", "rehearse", "e2e")  # fmt: skip
+        "witness", "cloud", "standby", "migrate", "rehearse", "e2e")  # fmt: skip
 
 
 def _text(folder: pathlib.Path) -> str:

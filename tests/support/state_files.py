@@ -38,6 +38,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_jo
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_manifest import Header
 from ansible_collections.reduced.footprint.plugins.module_utils._service import run_allow_list
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_allow_list import parse_allow_lists
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.io_copies import CopyStore
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.io_store import StandbyStore
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, CopyDisk, StandbyJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
@@ -52,6 +55,11 @@ UUID = "5a2b8f4e-9f2f-4c53-9a0b-3d8c3a1f2b10"
 JOB = {"name": NAME, "vm": {"id": "master", "cpu": 2}, "bandwidth_limit": 0}
 _PHASES = {"define": {"state": "done", "seconds": 2.5}}
 JOURNAL = Journal(name=NAME, state="stopped", phase="rehearse", started=1790000000.0, phases=_PHASES, facts={"vm": {"id": "m"}})
+COPIES = StandbyJournal(name=NAME, state="copied", started=1790000000.0, facts={"copy": "20260921T123000Z", "at": 1790000000.0})
+COPY = Copy(
+    *("20260921T123000Z", NAME, "5a2b8f4e-9f2f-4c53-9a0b-3d8c3a1f2b10", NAME, "metal1", 1790000000.0, 1790000009.5, True, "full", 4096, 9.5, "<domain/>"),
+    *({"/var/lib/libvirt/qemu/nvram/master_VARS.fd": "AAAA"}, True, (CopyDisk("vda", "/pool/m", "qcow2", 4096, "/pool/standby/m.qcow2"),)),
+)
 MOVE = MoveJournal(name="7", state="moved", started=1790000000.0, method="copy", switched=True, facts={"from": "metal1", "to": "metal2"})
 SOURCE = {
     **{"state": "parked", "services": ["mariadb.service"], "containers": [], "admin": {"address": "192.0.2.2"}},
@@ -145,6 +153,14 @@ def write_all(home: pathlib.Path) -> None:
         store.write_job(JOB)
         _keep(home, f"{name}_journal", store.directory / "journal.json")
         _keep(home, f"{name}_request", store.directory / "job.json")
+    store, record = StandbyStore(NAME, work / "standby"), CopyStore(NAME, work / "copies")
+    store.write(COPIES)
+    _keep(home, "standby_journal", store.directory / "journal.json")
+    _text(home, "standby_copy", COPY.to_json())
+    record.write_record({"state": "started", "copy": COPY.id})
+    _keep(home, "standby_record", record.directory / "record.json")
+    record.prepare(None, [])
+    _keep(home, "standby_partial", record.directory / "partial.json")
     _source(home, work)
     guard = VmGuard(NAME, work / "run")
     guard.begin("qemu:///system", UUID, NAME, 30.0, 5.0)

@@ -35,6 +35,7 @@ SUBJECTS = (
     "_inventory",
     "_placement",
     "_move",
+    "_standby",
     "_migrate",
     "_keys",
     "_service",

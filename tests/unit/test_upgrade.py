@@ -32,6 +32,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journ
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_manifest import Header, parse_header
 from ansible_collections.reduced.footprint.plugins.module_utils._service import run_allow_list
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_files import PathFound
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.io_copies import CopyStore
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.io_store import StandbyStore
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import parse_copy
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm_record, io_machine_proof
@@ -84,6 +87,16 @@ def starts(home: pathlib.Path, text: bytes) -> t.Any:
 def moved(home: pathlib.Path, text: bytes) -> t.Any:
     place(text, home / f"{state_files.UUID}.json")
     return io_moved.read(state_files.UUID, home)
+
+
+def standby_record(home: pathlib.Path, text: bytes) -> t.Any:
+    place(text, home / "m" / "record.json")
+    return CopyStore("m", home).record()["state"]
+
+
+def standby_partial(home: pathlib.Path, text: bytes) -> t.Any:
+    place(text, home / "m" / "partial.json")
+    return CopyStore("m", home).partial()
 
 
 def host_facts(home: pathlib.Path, text: bytes) -> t.Any:
@@ -186,6 +199,10 @@ READERS: t.Mapping[str, tuple[t.Any, ...]] = {
     "key_commands": (lambda home, text: place(text, home / "m.commands") and io_authorized_keys.allowed("m", home), state_files.COMMANDS),
     "vm_guard": (vm_guard, {"uri": "qemu:///system", "uuid": state_files.UUID, "vm": state_files.NAME, "lease": 30.0, "heard": 5.0}),
     "worker_starts": (starts, [7.5], []),
+    "standby_journal": (lambda home, text: journal(StandbyStore(state_files.NAME, home), text), state_files.COPIES),
+    "standby_copy": (lambda home, text: parse_copy(text.decode(), "a file"), state_files.COPY),
+    "standby_record": (standby_record, "started"),
+    "standby_partial": (standby_partial, {"base": None, "disks": []}, None),
     "moved_vm": (moved, state_files.NOTE),
     "domain_metadata": (lambda home, text: xml_metadata.read(etree.fromstring(text)), state_files.OWNER),
     "host_facts": (host_facts, []),

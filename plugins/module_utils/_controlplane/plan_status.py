@@ -10,8 +10,10 @@ import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane, plan_health
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_availability import grade_availability
 
+_STARTED = "started"
 _WORDS = {plan_controlplane.OK: "ok  ", plan_controlplane.WIP: "wip ", plan_controlplane.DEGRADED: "DEGRADED", plan_controlplane.DOWN: "DOWN"}
 
 
@@ -44,10 +46,12 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         ``drift`` and ``pending`` as returned by vm_info),
         ``controllers`` (name → ``reachable``, ``place``: the server on which it runs, ``error`` or empty, ``look``: the result
         of controlplane_info), ``members`` (service → its hosts) and
-        ``migrations`` (list of ``name``, ``phase``, ``state``, ``downtime_seconds``, ``reason``, ``host``).
+        ``migrations`` (list of ``name``, ``phase``, ``state``, ``downtime_seconds``, ``reason``, ``host``) and
+        ``standbys`` (server → entries as returned by vm_standby_info).
     :returns: ``ok`` (nothing is degraded or down), ``state``, ``lines`` (text), ``table`` (text), ``services``, ``links``,
         ``ha_grade``, ``ha`` (sentences), ``virtual_address_holder``, ``writer``, ``database_members`` (the ready ones),
-        ``vms`` and ``servers`` counts, ``placement`` (each server with its VMs, services and the effect of its loss).
+        ``vms`` and ``servers`` counts, ``standbys`` (one entry for each copied VM), ``placement`` (each server with its VMs,
+        services and the effect of its loss).
     """
     servers = found.get("servers") or {}
     controllers = found.get("controllers") or {}
@@ -61,6 +65,8 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     lines.extend(_addresses(reports))
     lines.extend(Line("writer", True, f"clients of {name} are sent to {member}") for name, member in sorted(plan_controlplane.writers_of(looks).items()))
     lines.extend(_migration(migration) for migration in found.get("migrations") or [])
+    standbys = _standby_entries(found.get("standbys") or {})
+    lines.extend(_standby(entry) for entry in standbys)
     voters = [one.host for one in (*reports["galera"].members, *reports["galera"].witnesses)] if "galera" in reports else list(controllers)
     availability = grade_availability({name: str((controllers.get(name) or {}).get("place") or name) for name in voters})
     state = plan_controlplane.worst(line.grade for line in lines)
@@ -82,6 +88,7 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
             "running": sum(1 for seen in servers.values() for vm in _current_vms(seen) if vm["state"] == "running"),
             "all": sum(len(_current_vms(seen)) for seen in servers.values()),
         },
+        "standbys": standbys,
         "placement": _placement(servers, controllers, reports, {loss.server: loss.sentence() for loss in availability.losses}),
     }
 
@@ -186,12 +193,42 @@ def _migration(seen: t.Mapping[str, t.Any]) -> Line:
     return Line(topic, False, f"{seen.get('state')} in phase {seen.get('phase')} on {seen['host']}")
 
 
+def _standby_entries(standbys: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]]) -> list[dict[str, t.Any]]:
+    """Return one entry for each copied VM: of its server if that answers, and of its standby otherwise or after its start there."""
+    found: dict[str, dict[str, t.Any]] = {}
+    for server, entries in sorted(standbys.items()):
+        for entry in entries:
+            known = found.get(entry["id"])
+            if known is None or entry["state"] == _STARTED or (entry["part"] == "source" and known["state"] != _STARTED):
+                found[entry["id"]] = {**entry, "server": server}
+    return [found[name] for name in sorted(found)]
+
+
+def _standby(entry: t.Mapping[str, t.Any]) -> Line:
+    topic = f"standby {entry['id']}"
+    if entry["state"] == _STARTED:
+        return Line(topic, True, f"runs on {entry['server']} from its copy of {entry.get('copied')}, without a standby; the way back is move_vm", note=True)
+    if entry.get("age_seconds") is None:
+        text = "has no verified copy"
+    else:
+        there = entry.get("standby") or entry["server"]
+        size = size_text(int(entry.get("used_bytes") or 0) or 1)
+        text = f"copy on {there}, {entry['age_seconds']:.0f} s old, made in {entry.get('duration_seconds') or 0:.1f} s, {size} there"
+    problem = entry.get("problem")
+    if entry["part"] == "standby":
+        problem = "its server does not report it"
+    if problem:
+        return Line(topic, False, f"{text}; {problem}", state=plan_controlplane.DEGRADED)
+    return Line(topic, True, text)
+
+
 def read_results(
     members: plan_controlplane.Members,
     looks: t.Mapping[str, t.Mapping[str, t.Any]],
     vms: t.Mapping[str, t.Mapping[str, t.Any]],
     migrations: t.Sequence[t.Mapping[str, t.Any]],
     vm_hosts: t.Mapping[str, str],
+    standbys: t.Mapping[str, t.Mapping[str, t.Any]] | None = None,
 ) -> dict[str, t.Any]:
     """Return results of modules in the format of :func:`build_status`.
 
@@ -199,6 +236,7 @@ def read_results(
     :arg looks: host → result of ``controlplane_info``, empty for a host that was not reached.
     :arg vms: server → result of ``vm_info``, empty for a server that was not reached.
     :arg vm_hosts: host → its server in the inventory, empty for a host that is a server itself.
+    :arg standbys: server → result of ``vm_standby_info``, empty for a server that was not reached.
     """
     servers = {name: _read_server(result or {"unreachable": True}) for name, result in vms.items()}
     # the inventory may list a moved VM under its old server
@@ -206,7 +244,8 @@ def read_results(
     hosts = dict.fromkeys(host for names in members.values() for host in names)
     where = {host: (places.get(host) or vm_hosts[host]) if vm_hosts.get(host) else host for host in hosts}
     controllers = {host: _read_controller(looks.get(host) or {"unreachable": True}, where[host]) for host in hosts}
-    return {"servers": servers, "controllers": controllers, "members": members, "migrations": migrations}
+    copies = {name: result.get("standbys") or [] for name, result in (standbys or {}).items()}
+    return {"servers": servers, "controllers": controllers, "members": members, "migrations": migrations, "standbys": copies}
 
 
 def _read_server(result: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

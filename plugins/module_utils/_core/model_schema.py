@@ -101,6 +101,11 @@ WORKER_STARTS = Schema("record of the worker's starts", cache=True)
 BLOCK_HASHES = Schema("list of block hashes", cache=True)
 MANIFEST = Schema("manifest", cache=True)
 
+STANDBY_JOURNAL = Schema("journal of the copies")
+STANDBY_COPY = Schema("manifest of the copy")
+STANDBY_RECORD = Schema("record of the standby")
+STANDBY_PARTIAL = Schema("record of the incomplete copy", cache=True)
+
 MOVED_VM = Schema("record of a moved VM")
 #: The numbers of metadata in libvirt's documents are the last part of their namespaces.
 DOMAIN_METADATA = Schema("metadata of the VM")

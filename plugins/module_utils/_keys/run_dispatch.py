@@ -56,13 +56,20 @@ def _protected(read: t.Callable[[], bytes]) -> list[str]:
 
 
 def _is_short(purpose: str, name: str, requested: str) -> bool:
-    """Whether this is a short command for the source's agent. Such commands run in the pause, so a new process would add to the downtime."""
+    """Whether a command runs in this process: short ones of the source's agent, because a new process would add to the downtime, and
+    those of a standby, whose key needs no renewal."""
     wanted = model_one_time_key.parse_command(purpose, name, requested)
-    return isinstance(wanted, model_one_time_key.Program) and wanted.module.endswith("._migrate.source.run_agent") and wanted.arguments[0] not in _LONG
+    if not isinstance(wanted, model_one_time_key.Program):
+        return False
+    return wanted.module.endswith("._standby.run_agent") or wanted.module.endswith("._migrate.source.run_agent") and wanted.arguments[0] not in _LONG
 
 
 def _answer(name: str, until: float, wanted: t.Any) -> int:
-    """Run a command of the source's agent in this process."""
+    """Run a command of an agent in this process."""
+    if wanted.module.endswith("._standby.run_agent"):
+        from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_agent as standby_agent
+
+        return standby_agent.main(list(wanted.arguments))
     from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import run_agent
 
     io_key_session.renew(name, until)

@@ -23,8 +23,9 @@ if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import run_agent as source_agent
     from ansible_collections.reduced.footprint.plugins.module_utils._move import run_agent, run_channel
     from ansible_collections.reduced.footprint.plugins.module_utils._remote import run_manifest_agent
+    from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_agent as standby_agent, run_channel as standby_channel
 
-    _CODE = (run_block_agent, run_dispatch, run_manifest_agent, run_agent, run_channel, source_agent)
+    _CODE = (run_block_agent, run_dispatch, run_manifest_agent, run_agent, run_channel, source_agent, standby_agent, standby_channel)
 
 _PUBLIC_KEY = re.compile(r"\Assh-ed25519 [A-Za-z0-9+/=]+ (\S+)\Z")
 _PYTHON = re.compile(r"\A/[A-Za-z0-9._/+-]+\Z")
@@ -38,8 +39,8 @@ def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
     :raises FootprintError: invalid input.
     """
     name = parse_name(params.get("name"), "name")
-    if params["purpose"] == model_one_time_key.MOVE:
-        name = f"move-{name}"
+    if params["purpose"] in (model_one_time_key.MOVE, model_one_time_key.STANDBY):
+        name = f"{params['purpose']}-{name}"
     marker = model_one_time_key.key_marker(name)
     before = io_authorized_keys.line_of(marker)
     if params["state"] == "absent":
@@ -50,18 +51,21 @@ def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
     public_key = str(params.get("public_key") or "").strip()
     found = _PUBLIC_KEY.match(public_key)
     if not found or found.group(1) != marker:
-        raise InputError("is not the one-time key of this name.", "public_key", "Pass the key that master_migrate or vm_move returned with state prepared.")
+        raise InputError("is not the one-time key of this name.", "public_key", "Pass the key that the module returned with state prepared.")
     addresses = [_address(each, index) for index, each in enumerate(params.get("allowed_from") or ())]
     commands = [[str(word) for word in each] for each in params.get("commands") or ()]
-    until = int(time.time()) + model_one_time_key.LIMIT
+    permanent = params["purpose"] in model_one_time_key.PERMANENT
+    until = 0 if permanent else int(time.time()) + model_one_time_key.LIMIT
+    expires = None if permanent else model_one_time_key.expiry(time.time() + model_one_time_key.LIFETIME)
     command = _command(params["purpose"], name, until, check_mode)
-    line = f"{model_one_time_key.options(addresses, model_one_time_key.expiry(time.time() + model_one_time_key.LIFETIME), command)} {public_key}"
+    line = f"{model_one_time_key.options(addresses, expires, command)} {public_key}"
     if not check_mode:
         if params["purpose"] == model_one_time_key.MIGRATE:
             io_authorized_keys.allow(name, commands)
         io_authorized_keys.place(marker, line)
     # a new expiry alone is not reported as a change
-    return {"changed": before is None or public_key not in before, "key_marker": marker, "diff": _diff(before, line)}
+    changed = before is None or public_key not in before or (permanent and before != line)
+    return {"changed": changed, "key_marker": marker, "diff": _diff(before, line)}
 
 
 def _address(text: str, index: int) -> str:
@@ -72,7 +76,7 @@ def _address(text: str, index: int) -> str:
 
 
 def _command(purpose: str, name: str, until: int, check_mode: bool) -> str:
-    library = "CODE" if check_mode else str(io_units.keep_code())
+    library = str(io_units.code_path() if check_mode else io_units.keep_code())
     if not _PYTHON.match(sys.executable):
         hint = "Set ansible_python_interpreter to a path without special characters."
         raise InputError(f"The path {sys.executable!r} cannot be used in authorized_keys.", hint=hint)

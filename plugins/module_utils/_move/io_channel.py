@@ -102,6 +102,14 @@ def relay(name: str, which: str) -> None:
         raise InputError(f"{which!r} is not a valid channel of a move.")
     if path is None:
         raise BackendError(f"no socket exists for the {which} channel of {name}.")
+    join(path)
+
+
+def join(path: str) -> None:
+    """Relay between standard input and output and a socket, until one side closes.
+
+    :raises BackendError: no process listens on the socket.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
         try:
             other.connect(path)

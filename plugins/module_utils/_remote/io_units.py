@@ -33,7 +33,7 @@ def keep_code(library: pathlib.Path = LIBRARY) -> pathlib.Path:
     :raises BackendError: the code cannot be found.
     """
     content = _own_code()
-    target = library / f"{hashlib.sha256(content).hexdigest()[:32]}.zip"
+    target = _code_path(content, library)
     if not target.exists():
         library.mkdir(parents=True, exist_ok=True, mode=0o700)
         half_made = target.with_suffix(f".{os.getpid()}.new")
@@ -41,6 +41,15 @@ def keep_code(library: pathlib.Path = LIBRARY) -> pathlib.Path:
         sync_path(half_made)
         os.replace(half_made, target)
     return target
+
+
+def code_path(library: pathlib.Path = LIBRARY) -> pathlib.Path:
+    """Return the path that :func:`keep_code` would return, without storing anything."""
+    return _code_path(_own_code(), library)
+
+
+def _code_path(content: bytes, library: pathlib.Path) -> pathlib.Path:
+    return library / f"{hashlib.sha256(content).hexdigest()[:32]}.zip"
 
 
 def _own_code() -> bytes:

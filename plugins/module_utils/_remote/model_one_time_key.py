@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One-time ssh keys: their line in authorized_keys, and the commands such a key may run.
+"""One-time ssh keys, and the permanent ones of copies: their line in authorized_keys, and the commands such a key may run.
 
 Commands are passed in SSH_ORIGINAL_COMMAND. They must match completely and are run without a shell.
 """
@@ -16,8 +16,10 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
-MIGRATE, MOVE = "migrate", "move"
-PURPOSES = (MIGRATE, MOVE)
+MIGRATE, MOVE, STANDBY = "migrate", "move", "standby"
+PURPOSES = (MIGRATE, MOVE, STANDBY)
+#: Keys that do not expire: they are withdrawn with what they are for.
+PERMANENT = frozenset((STANDBY,))
 #: Prefix of the comment of every one-time key, before the name.
 MARKER = "reduced.footprint-migrate"
 #: Lifetime of a key after it was placed or last renewed, in seconds.
@@ -35,6 +37,7 @@ _PROGRAMS: t.Mapping[str, t.Mapping[str, int]] = {
     # module → number of its arguments; the last one is the key's name
     MIGRATE: {"_migrate.source.run_agent": 2, "_remote.run_manifest_agent": 1, "_migrate.disks.run_block_agent": 1},
     MOVE: {"_move.run_agent": 2, "_move.run_channel": 2},
+    STANDBY: {"_standby.run_agent": 2, "_standby.run_channel": 2},
 }
 #: Commands of the source's agent that a one-time key may run; all others are run by the source itself or only in the VM.
 SOURCE_COMMANDS = frozenset(("mirror", "facts", "state", "quiesce", "renew", "detach", "restore", "hand_over", "confirm", "run", "leave", "forget_key"))
@@ -96,7 +99,7 @@ def parse_command(purpose: str, name: str, text: str) -> Program | Rsync | Insta
         arguments = tuple(found.group(2).split())
         if _PROGRAMS[purpose].get(found.group(1)) == len(arguments) and arguments[-1] == name and arguments[0] not in ("watch", "maintain"):
             return Program(f"{_PACKAGE}.{found.group(1)}", arguments)
-    elif text.startswith("rsync --server "):
+    elif text.startswith("rsync --server ") and purpose != STANDBY:
         try:
             words = shlex.split(text)
         except ValueError as error:
@@ -169,10 +172,11 @@ def expiry(moment: float) -> str:
     return time.strftime("%Y%m%d%H%M%S", time.localtime(moment))
 
 
-def options(addresses: t.Sequence[str], expires: str, command: str) -> str:
-    """The options of a key's line in authorized_keys."""
+def options(addresses: t.Sequence[str], expires: str | None, command: str) -> str:
+    """The options of a key's line in authorized_keys; ``expires`` is ``None`` for a permanent key."""
     addressed = f'from="{",".join(addresses)}",' if addresses else ""
-    return f'{addressed}restrict,expiry-time="{expires}",command="{command}"'
+    ending = f'expiry-time="{expires}",' if expires else ""
+    return f'{addressed}restrict,{ending}command="{command}"'
 
 
 def renewed(text: str, marker: str, expires: str) -> str:

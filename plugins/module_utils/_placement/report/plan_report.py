@@ -17,6 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_reasons import listing, reason, why_unplaced
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.plan_isolation import container_warnings
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_standby import SPACE_FACTOR
 
 DISCLAIMER = (
     "PERFORMANCE: controllers, tenants and the master share processors, memory and disks; a busy tenant slows the control plane down, "
@@ -45,6 +46,7 @@ def build_report(placement: Placement) -> dict[str, t.Any]:
         "unplaced": _unplaced(placement),
         "moves": [{key: entry[key] for key in ("id", "name", "previous", "server", "reason")} for entry in entries if entry["action"] == "move"],
         "servers": servers,
+        "standbys": [_standby(vm) for vm in placement.problem.vms if vm.details.standby],
         "wanted": [_wanted(placement, match) for match in placement.matches],
         "overcommit": _overcommit(servers),
         "changes": [change.as_dict() for change in changes(placement)],
@@ -127,7 +129,7 @@ def _pool(placement: Placement, index: int, name: str) -> dict[str, t.Any]:
     problem, state = placement.problem, placement.state
     pool = problem.servers[index].capacity.pools[name]
     asked = sum(problem.pools[vm].get(name, 0) for vm in state.on[index])
-    still = state.pools[index].get(name, 0)
+    still = state.pools[index].get(name, 0) + problem.copy_demand[index].get(name, 0)
     promised = pool.capacity - pool.available + still
     return {
         "capacity_bytes": pool.capacity,
@@ -135,6 +137,19 @@ def _pool(placement: Placement, index: int, name: str) -> dict[str, t.Any]:
         "asked_bytes": asked,
         "promised_bytes": promised,
         "ratio": round(promised / pool.capacity, 2) if pool.capacity else 0.0,
+    }
+
+
+def _standby(vm: t.Any) -> dict[str, t.Any]:
+    standby = vm.details.standby
+    needed = SPACE_FACTOR * sum(disk.size or 0 for disk in vm.details.disks)
+    return {
+        "id": vm.details.id,
+        "name": vm.details.name,
+        "server": standby.server,
+        "interval_seconds": standby.interval,
+        "copies": standby.copies,
+        "needed_bytes": needed,
     }
 
 

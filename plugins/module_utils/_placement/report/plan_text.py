@@ -87,9 +87,15 @@ def _sections(report: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, list[str]]
     yield "Changes that would place every VM (any one of them)", [change["text"] for change in report["changes"]]
     yield "Whole servers", [f"{one['name']}: {one['server'] or 'none'}; {one['reason']}" for one in report["wanted"]]
     yield "Moves", [f"{move['name']}: {move['previous']} to {move['server']}; {move['reason']}" for move in report["moves"]]
+    yield "Standbys", [_standby(one) for one in report["standbys"]]
     yield "Advice", report["advice"]
     yield "Overcommit", report["overcommit"][:_MOST_SERVERS]
     yield "Warnings", [*report["labels"], *report["warnings"]]
+
+
+def _standby(one: t.Mapping[str, t.Any]) -> str:
+    size = f", {_size(one['needed_bytes'] // MIB)} of space" if one["needed_bytes"] else ""
+    return f"{one['name']}: copied to {one['server']} every {one['interval_seconds']} s, {one['copies']} copies kept{size}"
 
 
 def _wrap(text: str, first: str, rest: str) -> list[str]:

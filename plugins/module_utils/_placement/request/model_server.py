@@ -38,11 +38,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.reque
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB, parse_size
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_bool, parse_name
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_standby import servers_error
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails, parse_vms
 
 _SERVER_KEYS = (
     "name", "roles", "memory", "ram", "cpus", "cpu", "arch", "disk", "pools", "hypervisors", "bridges", "networks", "memory_reserve",
-    "vcpu_ratio", "others_memory", "others_vcpus", "capacity", "vms", "runs",
+    "vcpu_ratio", "others_memory", "others_vcpus", "capacity", "vms", "runs", "copies",
 )  # fmt: skip
 _POOL_KEYS = (
     "capacity", "available", "capacity_bytes", "available_bytes", "path", "volumes", "reserve_bytes",
@@ -100,7 +101,21 @@ def parse_question(
     now.update(_parse_current(current, names, {vm.id for vm in details}))
     placed.update(now)
     exists.update((vm_id, True) for vm_id in now)
+    _check_standbys(details, found, now)
     return PlacementQuestion(cluster, tuple(found), tuple(_plan_vm(vm, placed.get(vm.id), exists.get(vm.id), names) for vm in details), wanted, policy)
+
+
+def _check_standbys(details: t.Iterable[VmDetails], servers: t.Iterable[PlanServer], now: t.Mapping[str, str]) -> None:
+    """Refuse a standby that is not another server with the role virt."""
+    roles = {server.name: server.roles for server in servers}
+    listed = {server.path: server.name for server in servers}
+    for vm in details:
+        if vm.standby is not None:
+            # a VM that was started on its standby is there now, and returns
+            here = vm.free.get("host") or listed.get(vm.path.rpartition(".vms[")[0]) or (None if now.get(vm.id) == vm.standby.server else now.get(vm.id))
+            error = servers_error(vm.standby, here, roles, f"{vm.path}.standby")
+            if error is not None:
+                raise error
 
 
 def _parse_current(value: t.Any, servers: set[str], ids: set[str]) -> dict[str, str]:
@@ -170,8 +185,17 @@ def _parse_server(entry: t.Any, path: str, cluster: str, policy: PlacementPolicy
         networks=_set_or_nothing(entry.get("networks"), f"{path}.networks"),
         runs=parse_names(entry.get("runs"), f"{path}.runs"),
         path=path,
+        copies=_parse_copies(entry.get("copies"), f"{path}.copies"),
     )
     return server, vms
+
+
+def _parse_copies(value: t.Any, path: str) -> dict[str, int]:
+    if value in (None, ""):
+        return {}
+    if not isinstance(value, t.Mapping):
+        raise InputError(f"expected a mapping, got {kind_of(value)}.", path, "Write ID: SIZE for each VM that has copies on the server.")
+    return {str(key): parse_bytes(size, f"{path}.{key}", "B") for key, size in value.items()}
 
 
 def _set_or_nothing(value: t.Any, path: str) -> frozenset[str] | None:

@@ -22,6 +22,7 @@ def servers_from_variables(
     names: t.Sequence[str],
     vms: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]],
     nodes: t.Mapping[str, t.Mapping[str, t.Any]],
+    copies: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]] | None = None,
 ) -> list[dict[str, t.Any]]:
     """Return the entries of ``servers`` for the module ``footprint_plan``.
 
@@ -30,8 +31,14 @@ def servers_from_variables(
     :arg names: the hosts that are servers.
     :arg vms: server → its VMs as returned by ``vm_info``; other values mean that it was not measured.
     :arg nodes: server → ``node`` as returned by ``virt_node_info``.
+    :arg copies: server → ``standbys`` as returned by ``vm_standby_info``.
     """
-    return [_server(name, hostvars[name], vms.get(name), nodes.get(name) or {}) for name in names]
+    found = [_server(name, hostvars[name], vms.get(name), nodes.get(name) or {}) for name in names]
+    for entry in found:
+        held = {each["id"]: each["used_bytes"] for each in (copies or {}).get(entry["name"]) or [] if each["part"] == "standby"}
+        if held:
+            entry.setdefault("copies", held)
+    return found
 
 
 def master_vm(

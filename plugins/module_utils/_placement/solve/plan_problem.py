@@ -13,8 +13,11 @@ import dataclasses
 import math
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CapacityError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE, ROLE_VIRT, ROLE_WITNESS
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import APART, QUORUM, SPREAD, PlacementQuestion, PlanVm
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_standby import SPACE_FACTOR
 
 # VMs without a server; the worst grade of a quorum (0 quorum, 1 restart, 2 none) and the sum of all grades; pairs on one server
 # that should be apart; VMs that do not stay on their server, moved or unplaced; pairs of one role on one server; how unevenly
@@ -72,6 +75,9 @@ class Problem:
         self.memory_limit = [server.capacity.memory_for_vms_mib if server.capacity else 0 for server in self.servers]
         self.vcpu_limit = [server.capacity.vcpus_for_vms if server.capacity else 0 for server in self.servers]
         self.pool_limit: list[dict[str, int]] = [self._pool_limits(server) for server in self.servers]
+        #: Bytes of each pool of a server that copies of VMs of other servers still need.
+        self.copy_demand: list[dict[str, int]] = [{} for unused in self.servers]
+        self._reserve_copies(index_of, policy.pool)
         self.memory = [vm.details.memory_mib for vm in self.vms]
         self.vcpus = [vm.details.cpu for vm in self.vms]
         self.pools = [_pool_demand(vm, policy.pool) for vm in self.vms]
@@ -115,6 +121,36 @@ class Problem:
             name: max(0, math.floor(pool.capacity * ratio) - pool.capacity + pool.available - (reserve if pool.reserve is None else pool.reserve))
             for name, pool in server.capacity.pools.items()
         }
+
+    def _reserve_copies(self, index_of: t.Mapping[str, int], default_pool: str) -> None:
+        """Take the space of copies from the pools of the standbys.
+
+        :raises CapacityError: a pool is too small.
+        """
+        for vm in self.vms:
+            standby = vm.details.standby
+            if standby is None:
+                continue
+            index = index_of[standby.server]
+            server, limits = self.servers[index], self.pool_limit[index]
+            held = server.copies.get(vm.details.id, 0)
+            for pool, size in sorted(_pool_demand(vm, default_pool).items()):
+                if pool not in limits:
+                    if server.pools is not None and pool not in server.pools:
+                        raise CapacityError(f"{standby.server} has no pool {pool}.", f"{vm.details.path}.standby", "Create it there with the same path.")
+                    continue
+                needed = SPACE_FACTOR * size
+                credited = min(held, needed) if pool in server.credits else 0
+                held -= credited
+                if needed - credited > limits[pool]:
+                    raise CapacityError(
+                        f"the copies of {vm.details.name} need {size_text(needed - credited)} more in the pool {pool} of {standby.server} (one copy, and the"
+                        f" disk when the VM is started there), {size_text(limits[pool]) if limits[pool] else 'nothing'} is free.",
+                        f"{vm.details.path}.standby",
+                        "Enlarge the pool, use another server, or remove standby.",
+                    )
+                limits[pool] -= needed - credited
+                self.copy_demand[index][pool] = self.copy_demand[index].get(pool, 0) + needed - credited
 
     def _credit(self, vm: int) -> dict[str, int]:
         """Return the bytes of each pool of its current server that a VM already uses."""
@@ -169,6 +205,8 @@ class Problem:
             frozenset(nic.network for nic in vm.details.nics if nic.network),
             frozenset(self.pools[index]),
             self.pinned[index],
+            # a VM that was started on its standby is there for now
+            (vm.details.standby.server, self.current[index]) if vm.details.standby else None,
             self.fixed[index],
         )
 
@@ -188,6 +226,8 @@ class Problem:
             return f"is not {self.vms[vm].host}, to which host pins the VM"
         if server in self.taken:
             return "is assigned as a whole server without VMs"
+        if details.standby is not None and details.standby.server == host.name and self.current[vm] != server:
+            return "is its standby, which must be another server"
         if ROLE_VIRT not in host.roles:
             return f"does not have the role {ROLE_VIRT}"
         if host.capacity is None and self.fixed[vm] != server:

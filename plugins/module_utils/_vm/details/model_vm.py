@@ -28,6 +28,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details impo
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import nic_mac, vm_uuid
 
 if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_standby import Standby
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot.model_host_key import HostKey
 
 HYPERVISORS = ("auto", "kvm", "qemu", "lxc")
@@ -55,8 +56,8 @@ _KNOWN = frozenset(
     + RAM_KEYS
     + CLOUD_INIT_KEYS
 )
-#: All keys of VM details that have a meaning; placement uses the last three. Any other key is for templates.
-KNOWN_KEYS = _KNOWN | {"host", "anti_affinity", "nested"}
+#: All keys of VM details that have a meaning; placement uses the last four. Any other key is for templates.
+KNOWN_KEYS = _KNOWN | {"host", "anti_affinity", "nested", "standby"}
 # more is possible, but a bare number is then more likely to be in MiB
 _MOST_BARE_GIB = 512
 _BARE = re.compile(r"\A\s*[0-9]{3,5}(\.[0-9]*)?\s*\Z")
@@ -94,6 +95,7 @@ class VmDetails:
     secure_boot: bool = False
     host_key: HostKey | None = None
     authorized_keys: tuple[str, ...] = ()
+    standby: Standby | None = None
 
     @property
     def macs(self) -> tuple[str, ...]:
@@ -187,7 +189,17 @@ def _parse_vm(entry: t.Any, path: str, cluster: str) -> VmDetails:
         cloud_init=parse_cloud_init(entry, path, uuid, name),
         boot_firmware=boot_firmware,
         secure_boot=secure_boot,
+        standby=_parse_standby(entry, path, hypervisor, disks),
     )
+
+
+def _parse_standby(entry: t.Mapping[str, t.Any], path: str, hypervisor: str, disks: t.Sequence[model_parts.Disk]) -> Standby | None:
+    if not _named(entry, "standby"):
+        return None
+    # imported only if needed: each import slows down every run
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_standby
+
+    return model_standby.parse_standby(entry["standby"], f"{path}.standby", hypervisor, disks)
 
 
 def _refuse_depth(value: t.Any, path: str) -> None:

@@ -16,7 +16,9 @@ if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import model_storage
 
 # Details that this collection uses, whether or not the template does.
-_COLLECTION = frozenset(("id", "name", "uuid", "hypervisor", "roles", "address", "autostart", "protected", "host", "anti_affinity", "nested"))
+_COLLECTION = frozenset(
+    ("id", "name", "uuid", "hypervisor", "roles", "address", "autostart", "protected", "host", "anti_affinity", "nested", "standby")
+)
 
 _FIRMWARE = ("boot_firmware", "secure_boot")
 

@@ -91,6 +91,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         (),
         lambda found: found == ["galera_setings: is not a variable of this collection (set for c1). Did you mean galera_settings?"],
     ),
+    "vm_standbys": (
+        [{"id": "m", "disks": [{"size": "1GiB"}], "standby": "metal2"}, {"id": "n"}],
+        ("metal1", {"metal1": ["virt"], "metal2": ["virt"]}),
+        lambda found: [(vm["id"], vm["server"], vm["needed_bytes"]) for vm in found] == [("m", "metal2", 2 << 30)],
+    ),
     "state_text": ({"mark": "a1"}, ("secrets_record",), lambda found: found == '{"mark": "a1", "schema": 1}\n'),
     "status_html": (build_status({}), ("lab", "noon"), lambda found: found.startswith("<!DOCTYPE html>") and "Status of lab" in found and "noon" in found),
 }

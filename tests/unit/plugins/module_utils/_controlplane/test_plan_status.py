@@ -64,6 +64,29 @@ def test_the_placement_names_what_runs_where_and_what_a_loss_means() -> None:
     assert (places["c4"]["error"], places["c4"]["vms"], places["c4"]["loss"]) == ("", [], "")
 
 
+def standby(part: str = "source", **more: t.Any) -> dict[str, t.Any]:
+    entry = {"id": "master", "part": part, "standby": "metal2" if part == "source" else None, "state": "copied" if part == "source" else "receiving"}
+    return {**entry, "problem": None, "age_seconds": 45.2, "duration_seconds": 3.21, "used_bytes": 2 << 30, "copied": "2026-11-24T10:00:00Z", **more}
+
+
+@pytest.mark.parametrize(
+    ("standbys", "line", "state"),
+    [
+        ({"metal1": [standby()]}, "ok   standby master: copy on metal2, 45 s old, made in 3.2 s, 2 GiB there", "ok"),
+        ({"metal1": [standby()], "metal2": [standby("standby")]}, "ok   standby master: copy on metal2, 45 s old, made in 3.2 s, 2 GiB there", "ok"),
+        ({"metal1": [standby(problem="its last copy is 4000 s old")]}, "DEGRADED standby master: copy on metal2, 45 s old", "degraded"),
+        ({"metal1": [standby(age_seconds=None, problem="x")]}, "DEGRADED standby master: has no verified copy; x", "degraded"),
+        ({"metal2": [standby("standby")]}, "DEGRADED standby master: copy on metal2, 45 s old, made in 3.2 s, 2 GiB there; its server does not", "degraded"),
+        ({"metal1": [standby(state="taken", problem="y")], "metal2": [standby("standby", state="started")]}, "NOTE standby master: runs on metal2 from", "ok"),
+    ],
+)
+def test_copies_of_vms(standbys: dict[str, t.Any], line: str, state: str) -> None:
+    report = build_status({**HEALTHY, "standbys": standbys})
+    assert report["state"] == state
+    assert [each for each in report["lines"] if "standby" in each][0].startswith(line)
+    assert len(report["standbys"]) == 1
+
+
 def test_drift_and_pending_restart_are_notes() -> None:
     vms = [{"name": "c3", "state": "running", "drift": [{"path": "vcpu"}, {"path": "memory"}], "pending": ["memory"]}]
     report = build_status(breakage("servers", "metal2", "vms", value=vms))

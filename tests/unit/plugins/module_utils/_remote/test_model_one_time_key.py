@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._keys import run_dispatch
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import run_agent
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import model_one_time_key
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import MIGRATE, MOVE
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import MIGRATE, MOVE, STANDBY
 
 CODE = f"/var/lib/reduced.footprint/lib/{'0a' * 16}.zip"
 PACKAGE = "ansible_collections.reduced.footprint.plugins.module_utils"
@@ -36,6 +36,8 @@ def program(module: str, arguments: str) -> str:
         (MIGRATE, program("_migrate.disks.run_block_agent", "master")),
         (MOVE, program("_move.run_agent", "define master")),
         (MOVE, program("_move.run_channel", "disks master")),
+        (STANDBY, program("_standby.run_agent", "begin master")),
+        (STANDBY, program("_standby.run_channel", "vda master")),
         (MIGRATE, model_one_time_key.install_command(CODE)),
         (MIGRATE, SENDS),
         (MIGRATE, "rsync --server --sender -lHogDtpAXIRSe.LsfxCIvu --numeric-ids --files-from=- --from0 --no-implied-dirs . /"),
@@ -66,6 +68,18 @@ def test_what_is_needed_is_allowed(purpose: str, text: str) -> None:
 def test_everything_else_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="This key must not run"):
         model_one_time_key.parse_command(MIGRATE, "master", text)
+
+
+@pytest.mark.parametrize(
+    "text", [program("_move.run_agent", "define master"), program("_standby.run_agent", "look other"), SENDS, "rsync --server -slHogDtpAXrxSe.iLsfxCIvu"]
+)
+def test_a_standby_runs_only_its_own_programs(text: str) -> None:
+    with pytest.raises(InputError, match="This key must not run"):
+        model_one_time_key.parse_command(STANDBY, "master", text)
+
+
+def test_a_permanent_key_has_no_expiry() -> None:
+    assert model_one_time_key.options(["192.0.2.1"], None, "c") == 'from="192.0.2.1",restrict,command="c"'
 
 
 @pytest.mark.parametrize("path", ["/var/lib/libvirt/images/.m1-disk0.moving", "/var/lib/x y/.c1-root.moving/"])

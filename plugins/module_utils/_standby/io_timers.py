@@ -1,0 +1,84 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The units on the server of a VM: service and timer of its copies, and the guard after a boot."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import unit_name
+
+GUARD = "reduced-footprint-standby-guard.service"
+_PACKAGE = "ansible_collections.reduced.footprint.plugins.module_utils._standby"
+_AFTER = "network-online.target libvirtd.service virtqemud.service"
+
+
+def texts(vm_id: str, interval: int, code: pathlib.Path) -> dict[str, str]:
+    """Return unit → content of service and timer."""
+    service = (
+        f"[Unit]\nDescription=Copy of the disks of {vm_id} to its standby (reduced.footprint)\nWants=network-online.target\nAfter={_AFTER}\n\n"
+        "[Service]\nType=oneshot\nUMask=0077\nWorkingDirectory=/\nNice=5\nIOSchedulingClass=best-effort\nIOSchedulingPriority=6\n"
+        f"Environment=PYTHONPATH={code} PYTHONDONTWRITEBYTECODE=1\nExecStart={sys.executable} -m {_PACKAGE}.run_worker {vm_id}\n"
+    )
+    timer = (
+        f"[Unit]\nDescription=Copies of the disks of {vm_id} to its standby (reduced.footprint)\n\n"
+        f"[Timer]\nOnActiveSec=5\nOnUnitActiveSec={interval}\nAccuracySec=1\n\n[Install]\nWantedBy=timers.target\n"
+    )
+    return {unit_name(vm_id): service, unit_name(vm_id, "timer"): timer}
+
+
+def guard_text(code: pathlib.Path) -> str:
+    """Return the content of the guard's unit."""
+    return (
+        f"[Unit]\nDescription=Start VMs with a standby after it confirmed that they do not run there (reduced.footprint)\nWants=network-online.target\n"
+        f"After={_AFTER}\n\n"
+        f"[Service]\nUMask=0077\nWorkingDirectory=/\nRestart=on-failure\nRestartSec=5\nEnvironment=PYTHONPATH={code} PYTHONDONTWRITEBYTECODE=1\n"
+        f"ExecStart={sys.executable} -m {_PACKAGE}.run_guard\n\n[Install]\nWantedBy=multi-user.target\n"
+    )
+
+
+def differing(vm_id: str, interval: int, code: pathlib.Path) -> list[str]:
+    """Return the units that do not have the wanted content."""
+    wanted = {**texts(vm_id, interval, code), GUARD: guard_text(code)}
+    return [name for name, text in wanted.items() if read_text(io_units.UNITS / name) != text]
+
+
+def install(vm_id: str, interval: int, code: pathlib.Path) -> list[str]:
+    """Install and start the timer, and enable the guard; returns the changed units."""
+    changed = differing(vm_id, interval, code)
+    for name, text in {**texts(vm_id, interval, code), GUARD: guard_text(code)}.items():
+        if name in changed:
+            write_atomic(io_units.UNITS / name, text, mode=0o644)
+    if changed:
+        run(["systemctl", "daemon-reload"])
+    timer = unit_name(vm_id, "timer")
+    run(["systemctl", "enable", "--quiet", GUARD, timer])
+    if timer in changed:
+        run(["systemctl", "restart", timer])
+    elif not io_units.unit_active(timer):
+        run(["systemctl", "start", timer])
+    return changed
+
+
+def remove(vm_id: str) -> bool:
+    """Stop and remove service and timer; returns whether they existed."""
+    timer, service = unit_name(vm_id, "timer"), unit_name(vm_id)
+    there = (io_units.UNITS / timer).exists() or (io_units.UNITS / service).exists()
+    if there:
+        run(["systemctl", "disable", "--quiet", "--now", timer], ok=range(256))
+        run(["systemctl", "stop", service], ok=range(256))
+        for name in (timer, service):
+            (io_units.UNITS / name).unlink(missing_ok=True)
+        run(["systemctl", "daemon-reload"])
+    return there
+
+
+def start(vm_id: str) -> None:
+    """Make a copy now."""
+    run(["systemctl", "start", "--no-block", unit_name(vm_id)])

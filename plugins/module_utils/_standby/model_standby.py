@@ -1,0 +1,215 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Copies of a VM's disks on another server: the request, the copies, and the record of the VM's start there."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_schema
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import number
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_standby import LEAST_INTERVAL, MOST_COPIES, MOST_INTERVAL
+
+#: Bytes of a disk that are compared and sent as a whole.
+CHUNK = 256 * 1024
+DIGEST = 32
+
+LOOK, BEGIN, COPY, VERIFY, FINISH, PRUNE = PHASES = ("look", "begin", "copy", "verify", "finish", "prune")
+# of the record on the standby: copies are accepted; the VM was started there
+RECEIVING, STARTED = "receiving", "started"
+# of the journal on the server of the VM
+COPIED, FAILED, TAKEN = "copied", "failed", "taken"
+
+_ADDRESS = re.compile(r"\A[A-Za-z0-9:][A-Za-z0-9:._%-]{0,253}\Z")
+_HOST_KEY = re.compile(r"\A(ssh-[a-z0-9-]+|ecdsa-sha2-[a-z0-9-]+) [A-Za-z0-9+/=]+( .*)?\Z")
+_COPY = re.compile(r"\A[0-9]{8}T[0-9]{6}Z\Z")
+
+
+class Voter(t.NamedTuple):
+    """A machine that is asked before the VM starts after a boot: the standby, or a witness."""
+
+    name: str
+    host: str
+    port: int
+    host_keys: tuple[str, ...]
+
+
+class Job(t.NamedTuple):
+    """What is copied, where to, and how often."""
+
+    id: str
+    cluster: str
+    name: str
+    uuid: str
+    uri: str
+    standby: Voter
+    witnesses: tuple[Voter, ...]
+    interval: int
+    copies: int
+    bandwidth_limit: int
+    source: str
+
+
+@dataclasses.dataclass
+class StandbyJournal(Journal):
+    """The journal of the last copy, kept on the server of the VM; ``facts`` hold what it cost."""
+
+    WHAT: t.ClassVar[str] = "copy"
+    SCHEMA: t.ClassVar[model_schema.Schema] = model_schema.STANDBY_JOURNAL
+
+    phase: str = LOOK
+
+    def renew(self, now: float) -> None:
+        """Start with another copy; what is known of the last complete one stays."""
+        self.attempt += 1 if self.started else 0
+        self.started, self.ended, self.reason = now, None, None
+        self.phases, self.passes, self.progress, self.problems, self.warnings = {}, [], {}, [], []
+        self.phase, self.verified = LOOK, False
+
+
+@dataclasses.dataclass(frozen=True)
+class CopyDisk:
+    """One disk of a copy: ``path`` is the disk of the VM, ``file`` the image on the standby."""
+
+    target: str
+    path: str
+    format: str
+    capacity: int
+    file: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Copy:
+    """A complete and verified copy; it exists only when all of it was read back and compared.
+
+    ``at`` is the point in time (Unix seconds); ``files`` are small files in base64: firmware variables, the cloud-init seed.
+    """
+
+    id: str
+    vm: str
+    uuid: str
+    name: str
+    source: str
+    at: float
+    verified_at: float
+    frozen: bool
+    mode: str
+    bytes: int
+    seconds: float
+    xml: str
+    files: t.Mapping[str, str]
+    autostart: bool
+    disks: tuple[CopyDisk, ...]
+
+    def to_json(self) -> str:
+        """Return the manifest."""
+        return json.dumps(model_schema.STANDBY_COPY.mark(dataclasses.asdict(self)), indent=1, sort_keys=True) + "\n"
+
+
+def parse_copy(text: str | None, place: t.Any = "copy.json") -> Copy | None:
+    """Return a copy from its manifest, ``None`` if it is not valid.
+
+    :arg place: where the text is from, for messages.
+    :raises RefusedError: it is from a newer version of the collection.
+    """
+    try:
+        data = model_schema.STANDBY_COPY.load(text or "", place)
+        return Copy(**{**data, "disks": tuple(CopyDisk(**each) for each in data["disks"])})
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def parse_copy_id(value: t.Any, path: str = "copy") -> str:
+    """Parse the name of a copy, which is the time of its begin.
+
+    :raises InputError: it is none.
+    """
+    if not isinstance(value, str) or not _COPY.match(value):
+        raise InputError(f"{value!r} is not the name of a copy.", path, "Use a name as vm_standby_info lists it, e.g. 20261124T101500Z.")
+    return value
+
+
+def parse_voter(entry: t.Mapping[str, t.Any] | None, path: str) -> Voter:
+    """Parse one machine.
+
+    :raises InputError: with the path of the invalid value.
+    """
+    entry = entry or {}
+    if not entry.get("host"):
+        raise InputError("is missing.", f"{path}.host", "Set the address of the server that gets the copies.")
+    if not _ADDRESS.match(str(entry["host"])):
+        raise InputError(f"{entry['host']!r} is not a valid host name or address.", f"{path}.host", "Use an address such as 192.0.2.12.")
+    keys = []
+    for index, key in enumerate(entry.get("host_keys") or []):
+        if not _HOST_KEY.match(str(key).strip()):
+            raise InputError("is not a valid public ssh host key.", f"{path}.host_keys[{index}]", "Use the content of its /etc/ssh/ssh_host_*_key.pub.")
+        keys.append(" ".join(str(key).split()[:2]))
+    if not keys:
+        raise InputError("is empty.", f"{path}.host_keys", "Use the content of its /etc/ssh/ssh_host_*_key.pub.")
+    port = number(entry.get("port"), 22, 1, 65535, f"{path}.port")
+    return Voter(parse_name(entry.get("name") or "standby", f"{path}.name"), str(entry["host"]), port, tuple(keys))
+
+
+def parse_job(data: t.Mapping[str, t.Any]) -> Job:
+    """Parse the request, from module parameters and the facts of the VM, or from the job file.
+
+    :raises InputError: with the path of the invalid value.
+    """
+    witnesses = tuple(parse_voter(each, f"witnesses[{index}]") for index, each in enumerate(data.get("witnesses") or ()))
+    return Job(
+        id=parse_name(data.get("id"), "id"),
+        cluster=parse_name(data.get("cluster") or "default", "cluster"),
+        name=str(data["name"]),
+        uuid=str(data["uuid"]),
+        uri=str(data["uri"]),
+        standby=parse_voter(data.get("standby"), "standby"),
+        witnesses=witnesses,
+        interval=number(data.get("interval"), 900, LEAST_INTERVAL, MOST_INTERVAL, "interval"),
+        copies=number(data.get("copies"), 2, 1, MOST_COPIES, "copies"),
+        bandwidth_limit=number(data.get("bandwidth_limit"), 0, 0, 1 << 50, "bandwidth_limit"),
+        source=parse_name(data.get("source") or "server", "source"),
+    )
+
+
+def job_data(job: Job) -> dict[str, t.Any]:
+    """Return the mapping of the job file."""
+
+    def voter(one: Voter) -> dict[str, t.Any]:
+        return {**one._asdict(), "host_keys": list(one.host_keys)}
+
+    return {**job._asdict(), "standby": voter(job.standby), "witnesses": [voter(each) for each in job.witnesses]}
+
+
+def key_name(vm_id: str) -> str:
+    """The name of the permanent key of a VM's copies."""
+    return f"standby-{vm_id}"
+
+
+def unit_name(vm_id: str, kind: str = "service") -> str:
+    """The systemd service or timer of a VM's copies."""
+    return f"reduced-footprint-standby-{vm_id}.{kind}"
+
+
+def chunks_in(capacity: int) -> int:
+    """Return the number of chunks of a disk."""
+    return -(-capacity // CHUNK)
+
+
+def packed(digests: t.Sequence[bytes]) -> bytes:
+    """Return the digests as the content of a file."""
+    return b"".join(digests)
+
+
+def unpacked(content: bytes, capacity: int) -> list[bytes] | None:
+    """Return the digests from a file, ``None`` if it does not have the length for this capacity."""
+    if len(content) != DIGEST * chunks_in(capacity):
+        return None
+    return [content[at : at + DIGEST] for at in range(0, len(content), DIGEST)]

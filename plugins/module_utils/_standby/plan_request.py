@@ -1,0 +1,42 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The VMs of a server that are copied to another one, from their details."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_standby import SPACE_FACTOR, servers_error
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
+
+
+def standbys_of(vms: t.Any, server: str, servers: t.Mapping[str, t.Collection[str]], cluster: str, name: str = "vms") -> list[dict[str, t.Any]]:
+    """Return one entry for each VM with a standby.
+
+    :arg vms: the VM details of the server.
+    :arg servers: server → roles, of all servers.
+    :arg name: the variable that contains the details, for messages.
+    :raises InputError: with the path of the invalid value.
+    """
+    found = []
+    for vm in parse_vms(vms, f"{server}.{name}", cluster=cluster):
+        standby = vm.standby
+        if standby is None:
+            continue
+        error = servers_error(standby, server, servers, f"{vm.path}.standby")
+        if error is not None:
+            raise error
+        found.append(
+            {
+                "id": vm.id,
+                "name": vm.name,
+                "server": standby.server,
+                "interval": standby.interval,
+                "copies": standby.copies,
+                "path": f"{vm.path}.standby",
+                "needed_bytes": SPACE_FACTOR * sum(disk.size or 0 for disk in vm.disks),
+            }
+        )
+    return found

@@ -1,0 +1,87 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The guard after a boot: starts each VM with a standby when that, or a witness, confirms that it was not started there.
+
+It runs until every VM has its answer. A VM about which no machine answers stays off.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_guard, io_store, io_timers, plan_standby, run_agent, run_taken
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import STARTED, Job
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
+
+_POLL = 5.0
+_ASK = 30.0
+_LOCK = 300.0
+
+
+def records(job: Job, store: io_store.StandbyStore) -> list[dict[str, t.Any] | None]:
+    """Ask the standby and the witnesses for the record of a VM; ``None`` for each that does not answer."""
+    found: list[dict[str, t.Any] | None] = []
+    for voter in (job.standby, *job.witnesses):
+        try:
+            found.append(io_store.StandbyHost(run_agent.MODULE, job.id, voter, store, io_units.keep_code()).ask("look", timeout=_ASK)["record"])
+        except FootprintError as error:
+            store.log(f"guard: {voter.name} does not answer: {error.message}")
+            found.append(None)
+    return found
+
+
+def settle(vm_id: str) -> bool:
+    """Decide about one VM; returns whether the decision is final."""
+    store = io_store.StandbyStore(vm_id)
+    job = store.job()
+    if job is None or not io_guard.is_guarded(job.name) or io_guard.is_permitted(job.name):
+        return True
+    if io_moved.read(job.uuid) is not None:
+        # it was moved away, or given up before
+        return True
+    answers = records(job, store)
+    verdict = plan_standby.boot_verdict(answers)
+    if verdict == plan_standby.WAIT:
+        return False
+    if verdict == plan_standby.STAY:
+        run_taken.give_up(job, store, next(each for each in answers if each and each.get("state") == STARTED))
+        store.log("guard: the VM was started on its standby and stays off here")
+        return True
+    io_guard.permit(job.name)
+    with host_lock("domains", _LOCK), DomainHost(job.uri) as host:
+        found = host.domain(job.uuid)
+        if found is not None and found.autostart and not found.active:
+            host.start(job.uuid)
+            store.log("guard: started")
+    # the timer may have fired before the standby answered
+    io_timers.start(vm_id)
+    return True
+
+
+def main(unused: t.Sequence[str]) -> int:
+    """Entry point: until there is a decision about every VM."""
+    while True:
+        waiting = []
+        for vm_id in io_store.names():
+            try:
+                if not settle(vm_id):
+                    waiting.append(vm_id)
+            except FootprintError as error:
+                sys.stderr.write(f"{vm_id}: {error}\n")
+                waiting.append(vm_id)
+        if not waiting:
+            return 0
+        sys.stderr.write(f"waiting for an answer about {', '.join(waiting)}\n")
+        time.sleep(_POLL)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

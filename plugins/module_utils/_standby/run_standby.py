@@ -1,0 +1,246 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use cases of the module ``vm_standby``: copies of a VM on another server, its start there, and the end of both."""
+
+from __future__ import annotations
+
+import pathlib
+import platform
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_rate
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units, run_jobs
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import (
+    io_copies,
+    io_guard,
+    io_store,
+    io_timers,
+    plan_standby,
+    run_agent,
+    run_guard,
+    run_start,
+    xml_backup,
+)
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, STARTED, Job, job_data, key_name, parse_job
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import remove_path
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
+
+if t.TYPE_CHECKING:
+    # the programs of the units must be part of the code that is kept on this host
+    from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_worker
+
+    _CODE = (run_worker,)
+
+_LOCK = 300.0
+
+
+def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any]:
+    """Bring the copies of a VM, or its start from one, to a state.
+
+    :arg params: of the module.
+    :returns: keyword arguments for ``exit_json``.
+    :raises FootprintError: refused or failed.
+    """
+    vm_id = parse_name(params.get("id"), "id")
+    params = {**params, "id": vm_id}
+    return _STATES[params["state"]](params, check_mode)
+
+
+def _prepared(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """Create the key of the copies, if there is none."""
+    return run_jobs.prepare_key(io_store.StandbyStore(params["id"]).directory, key_name(params["id"]), check_mode=check_mode)
+
+
+def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """Copy the disks of a VM of this server from now on."""
+    store = io_store.StandbyStore(params["id"])
+    found = io_look.find(params["cluster"], params["id"], vm_uuid(params["cluster"], params["id"]), params.get("uri"))
+    if found is None:
+        if check_mode:
+            return {"changed": True, "diff": _diff("", f"{params['id']}: copied to its standby\n")}
+        raise BackendError(f"the VM {params['id']} does not exist on this server.", hint="Define it first, with vm_define.")
+    uri, record = found
+    _refuse_unfit(uri, record.uuid)
+    limit = parse_rate(params.get("bandwidth_limit"), "bandwidth_limit")
+    known = {"interval": params.get("interval_seconds"), "source": params.get("source") or platform.node(), "name": record.name, "uuid": record.uuid, "uri": uri, "bandwidth_limit": limit}
+    job = parse_job({**params, **known})
+    if check_mode:
+        code = _kept_code(store)
+        changed = store.job() != job or not io_guard.is_guarded(job.name) or (code is not None and bool(io_timers.differing(job.id, job.interval, code)))
+        return {"changed": changed, "diff": _diff("", _text(job) if changed else "")}
+    if not (store.directory / "id_ed25519").exists():
+        raise RefusedError("the key of the copies does not exist.", "state", "Use state: prepared first, and place the key on the standby.")
+    before = store.job()
+    answer = io_store.StandbyHost(run_agent.MODULE, job.id, job.standby, store, io_units.keep_code()).ask("look")
+    if answer["record"].get("state") == STARTED:
+        raise RefusedError(f"{job.id} was started on its standby {job.standby.name}.", "id", "Move it back with move_vm.")
+    changed = before != job
+    if changed:
+        store.write_job(job_data(job))
+    changed = io_guard.install_hook() or changed
+    if not io_guard.is_guarded(job.name) or not io_guard.is_permitted(job.name):
+        changed = changed or not io_guard.is_guarded(job.name)
+        io_guard.guard(job.name, permitted=True)
+    changed = bool(io_timers.install(job.id, job.interval, io_units.keep_code())) or changed
+    return {"changed": changed, "diff": _diff(_text(before) if before and changed else "", _text(job) if changed else "")}
+
+
+def _kept_code(store: io_store.StandbyStore) -> pathlib.Path | None:
+    """Return the path that the code of this run would have; in check mode it is not written."""
+    return None if not store.directory.exists() else io_units.code_path()
+
+
+def _refuse_unfit(uri: str, uuid: str) -> None:
+    """Refuse a VM whose disks cannot be copied while it runs.
+
+    :raises RefusedError: with all reasons.
+    """
+    vm = io_look.describe(uri, uuid)
+    if vm["type"] == "lxc":
+        raise RefusedError(
+            "containers have no standby: libvirt has no copy of a folder at one point in time.", "standby", "Remove standby from its details."
+        )
+    with DomainHost(uri) as host:
+        document = parse(host.config_xml(uuid))
+    reasons = list(vm["unfit"])
+    reasons += [f"it has a passed-through device ({each})" for each in vm["passed"]]
+    reasons += [f"its disk {target} is shared" for target in xml_backup.shared_disks(document)]
+    reasons += ["it has snapshots"] if vm["snapshots"] else []
+    reasons += ["it has an emulated TPM, whose state is not copied"] if document.find("devices/tpm") is not None else []
+    reasons += ["it has no disk"] if not xml_backup.disks_of(document)[0] else []
+    if reasons:
+        raise RefusedError(f"the VM {vm['name']} cannot have a standby: {'; '.join(reasons)}.", "standby", "Remove standby from its details, or the obstacle.")
+
+
+def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """End the copies of a VM of this server; on the standby remove them."""
+    store, copies = io_store.StandbyStore(params["id"]), io_copies.CopyStore(params["id"])
+    job = store.job()
+    if copies.record().get("state") == STARTED:
+        raise RefusedError(f"{params['id']} runs on this server from its copy.", "id", "Move it back with move_vm first.")
+    there = job is not None or store.directory.is_dir() or copies.directory.is_dir()
+    if not check_mode and there:
+        io_timers.remove(params["id"])
+        if job is not None:
+            _forget_checkpoints(job)
+            io_guard.release(job.name)
+        io_remote_source.drop_key_files(store.directory)
+        remove_path(store.directory)
+        if copies.directory.is_dir():
+            with copies.locked():
+                copies.remove()
+    return {"changed": there, "diff": _diff(f"{params['id']}: copied to its standby\n" if there else "", "")}
+
+
+def _forget_checkpoints(job: Job) -> None:
+    from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_backup
+
+    with DomainHost(job.uri) as host:
+        if host.domain(job.uuid) is not None:
+            backup = io_backup.Backup(host, job.uuid, job.id)
+            backup.abort([])
+            backup.forget(plan_standby.surplus_checkpoints(backup.checkpoints(), None))
+
+
+def _released(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """On the first server: remove the VM that was started on its standby, so that it can be moved back."""
+    store = io_store.StandbyStore(params["id"])
+    job = store.job()
+    if job is None:
+        return {"changed": False}
+    if not any(each and each.get("state") == STARTED for each in run_guard.records(job, store)):
+        raise RefusedError(f"{job.standby.name} does not confirm that {job.id} was started there.", "id", "Only a VM that runs on its standby is removed here.")
+    with DomainHost(job.uri) as host:
+        record = host.domain(job.uuid)
+        if record is not None and record.state == "running":
+            raise RefusedError(f"{job.id} is running on this server.", "id", "Find out which of the two is valid, and shut the other one down.")
+        if not check_mode:
+            _remove_vm(host, job, params)
+    if not check_mode:
+        io_moved.forget(job.uuid)
+        _absent(params, False)
+    return {"changed": True, "diff": _diff(f"{job.id}: off, with old disks\n", "")}
+
+
+def _remove_vm(host: DomainHost, job: Job, params: t.Mapping[str, t.Any]) -> None:
+    record = host.domain(job.uuid)
+    if record is None:
+        return
+    document = parse(record.config_xml)
+    disks = [disk.path for disk in xml_backup.disks_of(document)[0]]
+    if record.active:
+        # paused by the guard of this collection
+        from ansible_collections.reduced.footprint.plugins.module_utils._move import io_live
+
+        io_live.cut(host, job.uuid)
+    with host_lock("domains", _LOCK):
+        host.undefine(job.uuid)
+    for path in (*disks, *xml_backup.small_files(document)):
+        if params.get("keep_disks"):
+            final = pathlib.Path(path)
+            if final.exists():
+                final.rename(final.with_name(f"{final.name}.lost-{int(time.time())}"))
+        else:
+            remove_path(pathlib.Path(path))
+    VolumeStore(host).refresh()
+
+
+def _claimed(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """On a witness: record that the VM is about to be started on its standby."""
+    copies = io_copies.CopyStore(params["id"])
+    there = copies.record().get("state") == STARTED
+    if not there and not check_mode:
+        copies.write_record({"state": STARTED, "at": time.time(), "from": params.get("source"), "proof": dict(params.get("proof") or {})})
+    return {"changed": not there}
+
+
+def _returned(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """On the standby or a witness, after the VM was moved away: accept copies again."""
+    copies = io_copies.CopyStore(params["id"])
+    record = copies.record()
+    if record.get("state") != STARTED:
+        return {"changed": False}
+    uuid = record.get("uuid")
+    for uri in sorted(set(DRIVER_URIS.values())) if uuid else ():
+        with DomainHost(uri) as host:
+            found = host.domain(str(uuid))
+            if found is not None and (found.active or io_moved.read(str(uuid)) is None):
+                raise RefusedError(f"{params['id']} is still on this server.", "id", "Move it to its first server with move_vm.")
+    if not check_mode:
+        with copies.locked():
+            copies.write_record({"state": RECEIVING, "at": time.time()})
+    return {"changed": True}
+
+
+def _started(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    return run_start.start(params, check_mode=check_mode)
+
+
+def _text(job: Job | None) -> str:
+    return f"{job.id}: copied to {job.standby.name} every {job.interval} s, {job.copies} copies\n" if job else ""
+
+
+def _diff(before: str, after: str) -> dict[str, str]:
+    return {"before": before, "after": after}
+
+
+_STATES: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], bool], dict[str, t.Any]]] = {
+    "prepared": _prepared,
+    "present": _present,
+    "absent": _absent,
+    "started": _started,
+    "released": _released,
+    "claimed": _claimed,
+    "returned": _returned,
+}

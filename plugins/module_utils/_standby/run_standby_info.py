@@ -1,0 +1,85 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case of the module ``vm_standby_info``: the copies that this server makes, and those that it keeps."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_guard, io_store
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, TAKEN, Job
+
+SOURCE, STANDBY = "source", "standby"
+
+
+def standbys(vm_id: str | None = None) -> list[dict[str, t.Any]]:
+    """Return one entry for each VM that is copied from this server, and for each that has copies here."""
+    now = time.time()
+    found = [_source(each, now) for each in io_store.names()] + [_standby(each, now) for each in io_copies.names()]
+    return [each for each in found if vm_id in (None, each["id"])]
+
+
+def _source(vm_id: str, now: float) -> dict[str, t.Any]:
+    store = io_store.StandbyStore(vm_id)
+    job, journal = t.cast(Job, store.job()), store.journal()
+    at, facts = journal.facts.get("at"), journal.facts
+    permitted = not io_guard.is_guarded(job.name) or io_guard.is_permitted(job.name)
+    problem = None
+    if journal.state == TAKEN:
+        problem = f"it was started on {job.standby.name}"
+    elif not permitted:
+        problem = "it stays off until its standby or a witness confirms that it was not started there"
+    elif at is None:
+        problem = f"it has no verified copy yet{f': {journal.reason}' if journal.reason else ''}"
+    elif now - at > 3 * job.interval:
+        problem = f"its last copy is {int(now - at)} s old{f': {journal.reason}' if journal.reason else ''}"
+    return {
+        "id": vm_id,
+        "cluster": job.cluster,
+        "part": SOURCE,
+        "standby": job.standby.name,
+        "interval_seconds": job.interval,
+        "state": journal.state,
+        "phase": journal.phase,
+        "reason": journal.reason,
+        "problem": problem,
+        "copy": facts.get("copy"),
+        "copied": utc(at) if at is not None else None,
+        "age_seconds": round(now - at, 1) if at is not None else None,
+        "duration_seconds": facts.get("seconds"),
+        "sent_bytes": facts.get("bytes"),
+        "used_bytes": facts.get("used"),
+        "mode": facts.get("mode"),
+        "frozen": facts.get("frozen"),
+        "copies": [],
+    }
+
+
+def _standby(vm_id: str, now: float) -> dict[str, t.Any]:
+    store = io_copies.CopyStore(vm_id)
+    copies, record = store.copies(), store.record()
+    last = copies[-1] if copies else None
+    return {
+        "id": vm_id,
+        "cluster": None,
+        "part": STANDBY,
+        "standby": None,
+        "interval_seconds": None,
+        "state": record.get("state", RECEIVING),
+        "phase": record.get("phase"),
+        "reason": None,
+        "problem": None,
+        "copy": last.id if last else None,
+        "copied": utc(last.at) if last else None,
+        "age_seconds": round(now - last.at, 1) if last else None,
+        "duration_seconds": last.seconds if last else None,
+        "sent_bytes": last.bytes if last else None,
+        "used_bytes": store.used(),
+        "mode": last.mode if last else None,
+        "frozen": last.frozen if last else None,
+        "copies": [{"id": each.id, "source": each.source, "copied": utc(each.at), "verified": utc(each.verified_at)} for each in copies],
+    }

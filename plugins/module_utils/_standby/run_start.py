@@ -1,0 +1,205 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Start a VM from its copy on the standby.
+
+The disks are made from the copy and compared with its digests first, under temporary names. Then the start is recorded, which ends
+the copies and keeps the VM off on its first server; only after that the VM is defined and started. A killed run is completed by the next.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import pathlib
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import sync_path
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_guard, io_nbd, plan_standby, xml_backup
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import CHUNK, STARTED, Copy, CopyDisk
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, DomainRecord
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, text_of
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import remove_path, with_us
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
+
+URI = "qemu:///system"
+CLAIMED, RUNNING = "claimed", "running"
+_LOCK = 300.0
+_STEADY = 2.0
+
+
+def start(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any]:
+    """Start the VM here.
+
+    :returns: keyword arguments for ``exit_json``.
+    :raises FootprintError: refused, or the copy is damaged; nothing was changed. A later error is completed by the next run.
+    """
+    store = io_copies.CopyStore(str(params["id"]))
+    record = store.record()
+    begun = record.get("state") == STARTED
+    copies = store.copies()
+    copy = _recorded(record, copies) if begun else _allowed(params, copies)
+    with DomainHost(params.get("uri") or URI) as host:
+        found = host.domain(copy.uuid)
+        if begun and found is not None and found.active:
+            return _result(copy, record, False)
+        if not begun:
+            _refuse_obstacles(copy, found)
+        if check_mode:
+            return _result(copy, {**record, "at": time.time()}, True)
+        with store.locked():
+            if not begun:
+                _make_disks(store, copy)
+                record = _claim(store, copy, params)
+            _place(copy)
+            warnings = _run(host, copy)
+            record = {**record, "phase": RUNNING}
+            store.write_record(record)
+    return {**_result(copy, record, True), "warnings": warnings}
+
+
+def _recorded(record: t.Mapping[str, t.Any], copies: t.Sequence[Copy]) -> Copy:
+    copy = next((each for each in copies if each.id == record.get("copy")), None)
+    if copy is None:
+        raise BackendError(f"the copy {record.get('copy')} with which the start began is missing.", hint="Move the VM back, or define it by hand.")
+    return copy
+
+
+def _allowed(params: t.Mapping[str, t.Any], copies: t.Sequence[Copy]) -> Copy:
+    return plan_standby.check_start(
+        str(params["id"]), copies, params.get("copy"), params.get("source"), params.get("confirmed"), params.get("proof") or {}
+    )
+
+
+def _refuse_obstacles(copy: Copy, found: DomainRecord | None) -> None:
+    if found is not None:
+        raise RefusedError(f"a domain with the UUID of {copy.vm} is already on this server, {found.state}.", "id", "Find out which of them is valid.")
+    if io_moved.read(copy.uuid) is not None:
+        raise RefusedError(f"this server has a note that {copy.vm} was moved from or to it.", "id", "Complete that move first, with move_vm.")
+    for disk in copy.disks:
+        if os.path.lexists(disk.path):
+            raise RefusedError(f"{disk.path} already exists on this server.", "id", "Remove it if no VM needs it.")
+        io_copies.check_room(os.path.dirname(disk.path), min(disk.capacity, _allocated(disk)), copy.vm)
+
+
+def _allocated(disk: CopyDisk) -> int:
+    """Return at most what the disk needs: the sum of its layers."""
+    return sum(os.stat(path).st_blocks * 512 for path in (disk.file, *io_copies.CopyStore.layers(disk.file)))
+
+
+def _temporary(path: str) -> str:
+    final = pathlib.Path(path)
+    return str(final.with_name(f".{final.name}.starting"))
+
+
+def _make_disks(store: io_copies.CopyStore, copy: Copy) -> None:
+    """Make the disks from the copy, and compare each chunk with its digest.
+
+    :raises BackendError: the copy is damaged.
+    """
+    made = []
+    try:
+        for disk in copy.disks:
+            wanted = store.digests(copy, disk)
+            if wanted is None:
+                raise BackendError(f"the digests of {disk.target} in the copy {copy.id} are missing.", hint="Start another copy, with copy.")
+            target = _temporary(disk.path)
+            remove_path(pathlib.Path(target))
+            made.append(target)
+            os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+            run([*with_us(), "qemu-img", "create", "-q", "-f", disk.format, target, str(disk.capacity)])
+            _fill(disk, target, wanted, copy.id)
+            sync_path(target)
+    except BaseException:
+        for target in made:
+            remove_path(pathlib.Path(target))
+        raise
+
+
+def _fill(disk: CopyDisk, target: str, wanted: t.Sequence[bytes], copy_id: str) -> None:
+    with io_nbd.served(disk.file, "qcow2") as here, io_nbd.served(target, disk.format, writable=True) as there:
+        with io_nbd.NbdDisk().connect_socket(here) as source, io_nbd.NbdDisk().connect_socket(there) as new:
+            zeros = plan_standby.inside_only(source.zeros(), disk.capacity)
+            for block in plan_standby.blocks(range(len(wanted)), zeros, io_nbd.BLOCK // CHUNK):
+                lengths = [plan_standby.length_of(index, disk.capacity) for index in block]
+                content = None if block[0] in zeros else source.read(block[0] * CHUNK, sum(lengths))
+                digests = [plan_standby.zero_digest(length) for length in lengths] if content is None else io_nbd.digests_of(content)
+                wrong = next((index for index, digest in zip(block, digests) if digest != wanted[index]), None)
+                if wrong is not None:
+                    raise BackendError(
+                        f"the copy {copy_id} of {disk.target} is damaged at byte {wrong * CHUNK}.", hint="Start another copy, with copy."
+                    )
+                if content is not None:
+                    new.write(block[0] * CHUNK, content)
+            new.flush()
+
+
+def _claim(store: io_copies.CopyStore, copy: Copy, params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Record the start; from here the VM belongs to this server."""
+    proof = dict(params.get("proof") or {}) or {"by": "person", "confirmed": params.get("confirmed")}
+    record = {"state": STARTED, "phase": CLAIMED, "at": time.time(), "copy": copy.id, "from": copy.source, "uuid": copy.uuid, "name": copy.name, "proof": proof}
+    store.write_record(record)
+    return record
+
+
+def _place(copy: Copy) -> None:
+    """Give the disks their names, and write the small files."""
+    for disk in copy.disks:
+        if os.path.lexists(_temporary(disk.path)):
+            os.rename(_temporary(disk.path), disk.path)
+            sync_path(os.path.dirname(disk.path))
+        elif not os.path.lexists(disk.path):
+            raise BackendError(f"{disk.path} is missing.", hint="It was removed after the start began; define the VM by hand from its copy.")
+    for path, text in copy.files.items():
+        if not os.path.lexists(path):
+            os.makedirs(os.path.dirname(path), mode=0o711, exist_ok=True)
+            half = f"{path}.starting"
+            with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
+                stream.write(base64.b64decode(text))
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.rename(half, path)
+
+
+def _run(host: DomainHost, copy: Copy) -> list[str]:
+    """Define and start the VM, and wait until it runs; returns warnings.
+
+    :raises BackendError: it does not start.
+    """
+    document = parse(copy.xml)
+    gone = xml_backup.eject(document, os.path.exists)
+    # as long as it runs here it needs no confirmation
+    io_guard.release(copy.name)
+    VolumeStore(host).refresh()
+    with host_lock("domains", _LOCK):
+        host.define(text_of(document))
+        host.set_autostart(copy.uuid, copy.autostart)
+        record = host.domain(copy.uuid)
+        if record is None or not record.active:
+            host.start(copy.uuid)
+    until = time.monotonic() + _STEADY
+    while time.monotonic() < until:
+        record = host.domain(copy.uuid)
+        if record is None or not record.active:
+            raise BackendError(f"{copy.name} ended immediately after its start; check its log in /var/log/libvirt.")
+        time.sleep(0.2)
+    return [f"{path} does not exist on this server, its drive is empty now." for path in gone]
+
+
+def _result(copy: Copy, record: t.Mapping[str, t.Any], changed: bool) -> dict[str, t.Any]:
+    at = float(record.get("at") or time.time())
+    return {
+        "changed": changed,
+        "copy": copy.id,
+        "source": copy.source,
+        "started": utc(at),
+        "lost_seconds": round(at - copy.at, 1),
+        "diff": {"before": f"{copy.name}: off on this server\n" if changed else "", "after": f"{copy.name}: started from {copy.id}\n" if changed else ""},
+    }

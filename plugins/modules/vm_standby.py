@@ -1,0 +1,262 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: vm_standby
+short_description: Copy the disks of a virtual machine to another server, and start it there
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - A systemd timer on the server of the VM copies all its disks at one point in time to the standby, another virt host. The copy
+    contains the domain, its firmware variables and its cloud-init seed. It counts only after everything that was sent was read
+    back on the standby and compared.
+  - Changed blocks of disks in the format C(qcow2) are known from libvirt's checkpoints. All other disks are read completely each
+    time, but only differing blocks are sent.
+  - The role P(reduced.footprint.standby#role) and the playbook C(reduced.footprint.start_standby) use this module.
+extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
+  - reduced.footprint.attributes.linux
+options:
+  id:
+    description: ID of the VM.
+    type: str
+    required: true
+    aliases: [name]
+  cluster:
+    description: Name of the cluster. Required for O(state=present).
+    type: str
+  state:
+    description:
+      - V(prepared), on the server of the VM, creates the ssh key of the copies and returns its public key, which
+        M(reduced.footprint.one_time_key) places on the standby.
+      - V(present), on the server of the VM, copies its disks to O(standby) from now on. From then on libvirt starts the VM after a
+        restart of the server only when the standby or a witness confirms that it was not started there.
+      - V(absent), on the server of the VM, ends that; on the standby it removes all copies.
+      - V(started), on the standby, starts the VM from a copy. It requires a proof that its first server does not run it, O(proof) or
+        O(confirmed).
+      - V(claimed), on a witness, records that the VM is about to be started on its standby.
+      - V(released), on the first server after it came back, removes the VM that was started on its standby, so that it can be moved
+        back. B(What was written after its last copy is lost then), unless O(keep_disks) is set.
+      - V(returned), on the standby or a witness after the VM was moved back, accepts copies again.
+    type: str
+    choices: [prepared, present, absent, started, claimed, released, returned]
+    default: present
+  standby:
+    description: The virt host that gets the copies. Required for O(state=present).
+    type: dict
+    suboptions:
+      host:
+        description: Name or address for ssh.
+        type: str
+        required: true
+      name:
+        description: Display name, for example its name in the inventory.
+        type: str
+      port:
+        description: Port of its ssh server.
+        type: int
+        default: 22
+      host_keys:
+        description: Its public ssh host keys, as in C(/etc/ssh/ssh_host_*_key.pub).
+        type: list
+        elements: str
+  witnesses:
+    description: Other machines that are asked before the VM starts after a restart of its server, with the same key.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      host:
+        description: Name or address for ssh.
+        type: str
+        required: true
+      name:
+        description: Display name, for example its name in the inventory.
+        type: str
+      port:
+        description: Port of its ssh server.
+        type: int
+        default: 22
+      host_keys:
+        description: Its public ssh host keys, as in C(/etc/ssh/ssh_host_*_key.pub).
+        type: list
+        elements: str
+  interval_seconds:
+    description: Seconds between the begin of two copies.
+    type: int
+    default: 900
+  copies:
+    description: Number of copies that are kept.
+    type: int
+    default: 2
+  bandwidth_limit:
+    description: Bandwidth limit of the copies, for example V(100 MiB/s). No limit by default.
+    type: str
+  uri:
+    description: Connection URI of libvirt. Detected if omitted.
+    type: str
+  copy:
+    description: With O(state=started), the copy to start, as M(reduced.footprint.vm_standby_info) lists it. Default is the last one.
+    type: str
+  source:
+    description:
+      - With O(state=present), the name of this server, which a person types to confirm its loss. Default is its host name.
+      - With O(state=started) or O(state=claimed), the first server of the VM; another one than that of the copies is refused.
+    type: str
+  confirmed:
+    description: With O(state=started), the name of the first server as typed by a person who made sure that it does not run the VM.
+    type: str
+  proof:
+    description: With O(state=started) or O(state=claimed), the answer of the BMC of the first server.
+    type: dict
+    suboptions:
+      by:
+        description: Kind of the proof.
+        type: str
+        choices: [bmc]
+        required: true
+      state:
+        description: Its power state; only V(off) is accepted.
+        type: str
+        required: true
+  keep_disks:
+    description: With O(state=released), keep the old disks, with C(.lost-TIME) added to their names.
+    type: bool
+    default: false
+notes:
+  - Containers, VMs with passed-through devices, shared disks, snapshots or an emulated TPM are refused.
+  - The pools of the disks must exist on the standby with the same paths.
+  - The guest agent, if it answers, freezes the file systems for the moment in which a copy begins. Otherwise the copy is what
+    the disks contain after a power loss.
+seealso:
+  - module: reduced.footprint.vm_standby_info
+  - module: reduced.footprint.vm_move
+  - module: reduced.footprint.one_time_key
+"""
+
+EXAMPLES = r"""
+- name: Create the key of the copies
+  reduced.footprint.vm_standby:
+    id: master
+    state: prepared
+  register: prepared
+
+- name: Place the key on the standby
+  reduced.footprint.one_time_key:
+    name: master
+    purpose: standby
+    public_key: "{{ prepared.public_key }}"
+    allowed_from: [192.0.2.11]
+  delegate_to: metal2
+
+- name: Copy the master to metal2 every five minutes
+  reduced.footprint.vm_standby:
+    id: master
+    cluster: lab
+    standby:
+      name: metal2
+      host: 192.0.2.12
+      host_keys: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFU1bV0Ytq1Tfw1pPqXHgkz2XSm2XG3uM2mC1lVtC0Cs"]
+    interval_seconds: 300
+
+- name: Start it on metal2 after metal1 was lost, on metal2
+  reduced.footprint.vm_standby:
+    id: master
+    state: started
+    source: metal1
+    confirmed: metal1
+"""
+
+RETURN = r"""
+public_key:
+  description: The public key of the copies; null in check mode if none exists yet.
+  returned: O(state=prepared)
+  type: str
+key_marker:
+  description: The comment of that key.
+  returned: O(state=prepared)
+  type: str
+copy:
+  description: The copy with which the VM was started.
+  returned: O(state=started)
+  type: str
+source:
+  description: The first server of the VM.
+  returned: O(state=started)
+  type: str
+started:
+  description: The time of the start (UTC).
+  returned: O(state=started)
+  type: str
+lost_seconds:
+  description: The time between the copy and the start; what was written meanwhile is missing.
+  returned: O(state=started)
+  type: float
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.run_standby import apply
+
+
+def arguments() -> dict:
+    """The module's options."""
+    voter = {
+        "host": {"type": "str", "required": True},
+        "name": {"type": "str"},
+        "port": {"type": "int", "default": 22},
+        "host_keys": {"type": "list", "elements": "str", "no_log": False},
+    }
+    return {
+        "id": {"type": "str", "required": True, "aliases": ["name"]},
+        "cluster": {"type": "str"},
+        "state": {
+            "type": "str",
+            "choices": ["prepared", "present", "absent", "started", "claimed", "released", "returned"],
+            "default": "present",
+        },
+        "standby": {"type": "dict", "options": voter},
+        "witnesses": {"type": "list", "elements": "dict", "default": [], "options": voter},
+        "interval_seconds": {"type": "int", "default": 900},
+        "copies": {"type": "int", "default": 2},
+        "bandwidth_limit": {"type": "str"},
+        "uri": {"type": "str"},
+        "copy": {"type": "str"},
+        "source": {"type": "str"},
+        "confirmed": {"type": "str"},
+        "proof": {
+            "type": "dict",
+            "options": {"by": {"type": "str", "choices": ["bmc"], "required": True}, "state": {"type": "str", "required": True}},
+        },
+        "keep_disks": {"type": "bool", "default": False},
+    }
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(argument_spec=arguments(), supports_check_mode=True, required_if=[("state", "present", ["cluster", "standby"])])
+    try:
+        result = apply(module.params, check_mode=module.check_mode)
+    except FootprintError as error:
+        module.fail_json(**error.as_result())
+    for warning in result.pop("warnings", []):
+        module.warn(warning)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: vm_standby_info
+short_description: List copies of virtual machines on other servers
+version_added: 0.1.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Lists the VMs that are copied from this server, and those that have copies on this server, with age, duration and size.
+extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.reads
+  - reduced.footprint.attributes.linux
+options:
+  id:
+    description: Only this VM.
+    type: str
+seealso:
+  - module: reduced.footprint.vm_standby
+"""
+
+EXAMPLES = r"""
+- name: List the copies
+  reduced.footprint.vm_standby_info:
+  register: found
+"""
+
+RETURN = r"""
+standbys:
+  description: One entry for each VM and part.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    id: {description: ID of the VM., type: str}
+    cluster: {description: Name of the cluster; null on the standby., type: str}
+    part:
+      description: V(source) on the server of the VM, V(standby) on the server that has its copies.
+      type: str
+    standby: {description: Name of the standby; null there., type: str}
+    interval_seconds: {description: Seconds between two copies; null on the standby., type: int}
+    state:
+      description:
+        - Of the last copy, V(new), V(running), V(copied), V(failed), or V(taken) after the VM was started on its standby.
+        - On the standby V(receiving), or V(started) after the VM was started there.
+      type: str
+    phase: {description: Phase of the copy or of the start., type: str}
+    reason: {description: Why the last copy failed., type: str}
+    problem: {description: What is wrong with the copies; null if nothing is., type: str}
+    copy: {description: The last verified copy., type: str}
+    copied:
+      description: Its point in time (UTC).
+      type: str
+    age_seconds: {description: Its age., type: float}
+    duration_seconds: {description: Duration of the last copy., type: float}
+    sent_bytes: {description: Bytes that it sent., type: int}
+    used_bytes: {description: Space that all copies occupy on the standby., type: int}
+    mode:
+      description: V(full), V(compared), or V(incremental) with libvirt's checkpoints.
+      type: str
+    frozen: {description: Whether the guest agent froze the file systems., type: bool}
+    copies:
+      description: On the standby, all verified copies.
+      type: list
+      elements: dict
+      contains:
+        id: {description: Name of the copy., type: str}
+        source: {description: The server from which it is., type: str}
+        copied:
+          description: Its point in time (UTC).
+          type: str
+        verified:
+          description: When it was read back and compared (UTC).
+          type: str
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.run_standby_info import standbys
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(argument_spec={"id": {"type": "str"}}, supports_check_mode=True)
+    try:
+        module.exit_json(changed=False, standbys=standbys(module.params["id"]))
+    except FootprintError as error:
+        module.fail_json(**error.as_result())
+
+
+if __name__ == "__main__":
+    main()

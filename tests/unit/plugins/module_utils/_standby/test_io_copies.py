@@ -1,0 +1,173 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Copies on the standby, with real images: complete, partial, merged, interrupted."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, plan_standby
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, CopyDisk
+
+SIZE = 1 << 20
+
+
+def names_of(number: int) -> str:
+    """The name of a copy."""
+    return f"20261124T1000{number:02}Z"
+
+
+class Standby:
+    """The copies of one VM, in a folder of the test."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.store = io_copies.CopyStore("m", folder / "copies")
+        self.store.directory.mkdir(parents=True)
+        self.path = str(folder / "pool" / "m-disk0")
+        (folder / "pool").mkdir(exist_ok=True)
+
+    def disk(self, number: int) -> CopyDisk:
+        """The disk in a copy."""
+        return CopyDisk("vda", self.path, "qcow2", SIZE, self.store.image(self.path, names_of(number), "vda"))
+
+    def begin(self, number: int) -> bool:
+        """Begin a copy, and write its number at its own place and at a common one."""
+        copies = self.store.copies()
+        disk = self.disk(number)
+        self.store.note_folders([disk])
+        kept = self.store.prepare(copies[-1] if copies else None, [disk])
+        partial = self.store.image(self.path, "partial", "vda")
+        commands = [f"write -q -P {number} 0 4096", f"write -q -P {number} {number * 8192} 4096"]
+        subprocess.run(["qemu-io", "-f", "qcow2", *(word for each in commands for word in ("-c", each)), partial], check=True)
+        return kept
+
+    def commit(self, number: int) -> None:
+        """Complete the copy."""
+        disk = self.disk(number)
+        copy = Copy(names_of(number), "m", "u", "m", "metal1", float(number), float(number), False, "full", 1, 1.0, "<domain/>", {}, True, (disk,))
+        self.store.commit(copy, {"vda": plan_standby.blank(SIZE)})
+
+    def content(self, number: int) -> bytes:
+        """Read a copy."""
+        copy = next(each for each in self.store.copies() if each.id == names_of(number))
+        target = f"{self.path}.raw"
+        subprocess.run(["qemu-img", "convert", "-O", "raw", copy.disks[0].file, target], check=True)
+        return pathlib.Path(target).read_bytes()
+
+    def images(self) -> list[str]:
+        """The images in the pool."""
+        return sorted(each.name for each in (pathlib.Path(self.path).parent / "standby").iterdir())
+
+
+def expected(number: int) -> bytes:
+    """The content of a copy when all before it were made."""
+    content = bytearray(SIZE)
+    for each in range(1, number + 1):
+        content[each * 8192 : each * 8192 + 4096] = bytes([each]) * 4096
+    content[:4096] = bytes([number]) * 4096
+    return bytes(content)
+
+
+@pytest.fixture(name="standby")
+def fixture_standby(tmp_path: pathlib.Path) -> Standby:
+    """A standby with three copies."""
+    made = Standby(tmp_path)
+    for number in (1, 2, 3):
+        made.begin(number)
+        made.commit(number)
+    return made
+
+
+def test_copies(standby: Standby) -> None:
+    assert [each.id for each in standby.store.copies()] == [names_of(number) for number in (1, 2, 3)]
+    assert [standby.content(number) == expected(number) for number in (1, 2, 3)] == [True] * 3
+    assert standby.store.partial() is None and standby.store.used() > 0
+
+
+def test_prune_keeps_the_content(standby: Standby) -> None:
+    standby.store.prune([names_of(1)])
+    assert [standby.content(number) == expected(number) for number in (2, 3)] == [True] * 2
+    assert len(standby.images()) == 2
+    standby.store.prune([names_of(2)])
+    assert standby.content(3) == expected(3) and len(standby.images()) == 1
+    assert not standby.store.layers(standby.store.copies()[0].disks[0].file)
+
+
+def test_interrupted_prune_is_completed(standby: Standby, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*unused: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        # after the merge into the lower image, before that takes the name
+        patch.setattr(io_copies.os, "rename", killed)
+        with pytest.raises(KeyboardInterrupt):
+            standby.store.prune([names_of(1)])
+    assert [standby.content(number) == expected(number) for number in (2, 3)] == [True] * 2
+    with monkeypatch.context() as patch:
+        patch.setattr(standby.store, "merge", killed)
+        with pytest.raises(KeyboardInterrupt):
+            standby.store.prune([names_of(2)])
+    assert standby.content(3) == expected(3)
+    # two merges are pending now
+    standby.begin(4)
+    standby.store.merge()
+    assert standby.content(3) == expected(3)
+    standby.commit(4)
+    standby.store.merge()
+    assert [standby.content(number) == expected(number) for number in (3, 4)] == [True] * 2
+    assert len(standby.images()) == 2
+
+
+def test_partial_copy_is_no_copy(standby: Standby) -> None:
+    assert standby.begin(4) is False
+    assert [each.id for each in standby.store.copies()][-1] == names_of(3)
+    # the same base again: it is continued
+    assert standby.begin(4) is True
+    assert standby.store.allocated(standby.disk(4))
+    standby.store.discard_partial()
+    assert len(standby.images()) == 3 and standby.content(3) == expected(3)
+
+
+def test_kill_between_images_and_manifest(standby: Standby, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*unused: object, **also: object) -> None:
+        raise KeyboardInterrupt
+
+    standby.begin(4)
+    with monkeypatch.context() as patch:
+        patch.setattr(io_copies, "write_atomic", killed)
+        with pytest.raises(KeyboardInterrupt):
+            standby.commit(4)
+    assert [each.id for each in standby.store.copies()][-1] == names_of(3)
+    standby.begin(5)
+    standby.commit(5)
+    assert standby.content(3) == expected(3)
+    assert names_of(4) not in " ".join(standby.images())
+
+
+def test_images_of_other_vms_are_kept(standby: Standby) -> None:
+    other = pathlib.Path(standby.path).parent / "standby" / f"m-2-{names_of(1)}-vda.qcow2"
+    other.write_bytes(b"of the VM m-2")
+    standby.store.discard_partial()
+    assert other.exists()
+    assert standby.store.remove() is True and standby.store.remove() is False
+    assert standby.images() == [other.name]
+
+
+def test_record(standby: Standby) -> None:
+    assert standby.store.record()["state"] == "receiving" and io_copies.CopyStore("other", standby.store.directory.parent).record() == {"state": "receiving"}
+    standby.store.write_record({"state": "started", "at": 1.0})
+    assert io_copies.CopyStore("m", standby.store.directory.parent).record()["state"] == "started"
+
+
+def test_room(tmp_path: pathlib.Path) -> None:
+    io_copies.check_room(str(tmp_path), 1, "m")
+    with pytest.raises(BackendError, match="bytes free"):
+        io_copies.check_room(str(tmp_path), 1 << 60, "m")
+    with pytest.raises(BackendError, match="does not exist"):
+        io_copies.check_room(str(tmp_path / "missing"), 1, "m")
