@@ -62,6 +62,12 @@ try:
     elif {what!r} == "key":
         from ansible_collections.reduced.footprint.plugins.module_utils._keys.run_one_time_key import apply
         result = apply(given, check_mode={check!r})
+    elif {what!r} == "standby":
+        from ansible_collections.reduced.footprint.plugins.module_utils._standby.run_standby import apply
+        result = apply(given, check_mode={check!r})
+    elif {what!r} == "standbys":
+        from ansible_collections.reduced.footprint.plugins.module_utils._standby.run_standby_info import standbys
+        result = standbys(given.get("id"))
     else:
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
         result = define_vms(DefineRequest(**given), check_mode={check!r}).as_result()

@@ -1,0 +1,66 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Two servers of the lab with libvirt; the counting machine runs on the first and is copied to the second."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+import typing as t
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+from standby_pair import POOL, ROOT, SAMPLER, VM, Pair, Server, eventually, lab  # noqa: E402
+from rflab.plays import play  # noqa: E402
+from rflab.settings import current  # noqa: E402
+
+LOGS = ROOT / "tests" / "output" / "standby"
+
+
+@pytest.fixture(scope="session", name="servers")
+def fixture_servers(reuse_lab: bool, keep_lab: bool) -> t.Iterator[Pair]:
+    """Return the servers after the role."""
+    if not reuse_lab:
+        lab("down")
+        lab("up", "--servers", "2")
+        done = play("reduced.footprint.provision_virt", log=LOGS / "provision.log", inventory=current().state / "inventory")
+        assert done.rc == 0, done.output[-4000:]
+    pair = Pair()
+    binary = LOGS / "counter.img"
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["nasm", "-f", "bin", "-o", str(binary), str(ROOT / "tests" / "move" / "counter.asm")], check=True)
+    pair.here.ssh(f"mkdir -p {POOL}/images && cat > {POOL}/images/counter.raw && truncate -s 8M {POOL}/images/counter.raw", given=binary.read_bytes())
+    yield pair
+    if not (reuse_lab or keep_lab):
+        lab("down")
+
+
+@pytest.fixture(name="pair")
+def fixture_pair(servers: Pair) -> t.Iterator[Pair]:
+    """Remove all traces of an earlier test from both servers, which are up, and sample the machine on both."""
+    for server in (servers.here, servers.there):
+        # refused if it is up
+        subprocess.run([str(ROOT / "lab" / "lab"), "start", server.name], check=False, capture_output=True)
+        eventually(f"{server.name} answers", lambda server=server: server.ssh("virsh list >/dev/null && echo up", check=False).strip() == "up", 120)
+        _clear(server)
+        server.ssh("cat > /root/sampler.py", given=SAMPLER.encode())
+        server.ssh("systemd-run --quiet --unit=sampler python3 /root/sampler.py")
+    yield servers
+
+
+def _clear(server: Server) -> None:
+    server.ssh(
+        f"systemctl disable --quiet --now reduced-footprint-standby-{VM}.timer reduced-footprint-standby-guard.service; systemctl stop sampler; "
+        f"systemctl stop reduced-footprint-standby-{VM}.service; "
+        f"rm -f /etc/systemd/system/reduced-footprint-standby-*; systemctl daemon-reload; "
+        f"virsh -q destroy {VM}; virsh -q undefine {VM} --nvram --checkpoints-metadata; "
+        "rm -rf /run/libvirt/rf-* /run/reduced.footprint/standby /var/lib/reduced.footprint/standby* /var/lib/reduced.footprint/move* /root/samples "
+        f"{POOL}/{VM}-disk* {POOL}/.{VM}* {POOL}/standby /etc/libvirt/hooks/qemu.d; "
+        "sed -i '/reduced.footprint-migrate/d' /root/.ssh/authorized_keys",
+        check=False,
+    )
