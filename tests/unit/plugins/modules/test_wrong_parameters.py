@@ -95,7 +95,7 @@ def filled(options: t.Mapping[str, t.Any], canaries: Canaries) -> dict[str, t.An
 
 
 # public keys of ssh servers, and what only speaks of secrets
-NONE_OF_THEM = {"vm_move", "keystone_keys_info"}
+NONE_OF_THEM = {"vm_move", "vm_standby", "keystone_keys_info"}
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in MODULES.glob("*.py") if path.stem not in ("__init__", *NONE_OF_THEM)))
