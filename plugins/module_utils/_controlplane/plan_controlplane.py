@@ -261,7 +261,7 @@ def _clear(name: str, parts: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> st
 
 def _links(name: str, looks: Looks) -> tuple[str, ...]:
     """Return the URLs of a service for clients."""
-    ports = {"galera": [3306], "keystone": [5000], **{one.name: [api.default_port for api in one.apis] for one in OPENSTACK.values()}}
+    ports = {"galera": [3306], "keystone": [5000], **{one.name: [api.public_port or api.default_port for api in one.apis] for one in OPENSTACK.values()}}
     found = []
     for look in looks.values():
         for front in plan_health.balancer(look).get("fronts") or ():

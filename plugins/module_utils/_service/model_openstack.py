@@ -20,6 +20,7 @@ class Api:
     :arg check: path that the load balancer requests; a member that is being drained answers 404. Empty: a connection is sufficient.
     :arg health: path that answers 200 only if the service reaches its database, if it has one.
     :arg timeout: how long the load balancer keeps an idle connection.
+    :arg public_port: port at the virtual address, if it differs from that of the members.
     :arg settings: other settings of the frontend, in the format of the role ``load_balancer``.
     """
 
@@ -29,6 +30,7 @@ class Api:
     health: str = "/healthcheck/database"
     timeout: str = "5m"
     settings: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
+    public_port: int = 0
 
     @property
     def port_variable(self) -> str:
@@ -97,6 +99,13 @@ OPENSTACK: t.Mapping[str, OpenStackService] = types.MappingProxyType(
                 (Api("neutron", "neutron_port:9696"),),
                 depends=("database", "rpc", "memcached", "load_balancer", "keystone", "ovn_database"),
             ),
+            OpenStackService(
+                "horizon",
+                250,
+                ("footprint-horizon.service",),
+                (Api("horizon", "horizon_port:8443", public_port=443),),
+                depends=("database", "load_balancer", "keystone"),
+            ),
         )
     }
 )
@@ -113,7 +122,8 @@ def frontends(
     return [
         {
             "name": api.name,
-            "port": int(settings.get(api.port_variable) or api.default_port),
+            "port": api.public_port or int(settings.get(api.port_variable) or api.default_port),
+            **({"backend_port": int(settings.get(api.port_variable) or api.default_port)} if api.public_port else {}),
             "mode": "http",
             "tls": True,
             **({"check_uri": api.check} if api.check else {}),
