@@ -47,7 +47,8 @@ _value:
   description:
     - The decision with V(action) (V(none), V(join), V(bootstrap) or V(refuse)), V(reason), V(hint), V(bootstrap) (the member
       that starts), V(join) (the others in order), V(discard) (joining members whose data must be set aside first), V(uuid),
-      V(silence) (witnesses to stop before the cluster is started), V(warnings), and V(members), one line of text for each member and witness.
+      V(silence) (witnesses to stop before the cluster is started), V(wake) (witnesses to start afterwards, including those that an interrupted run
+      left stopped), V(warnings), and V(members), one line of text for each member and witness.
   type: dict
 """
 
@@ -67,7 +68,10 @@ def galera_decision(
     except (AttributeError, TypeError, ValueError) as error:
         raise AnsibleFilterError(f"galera_decision: expected results of galera_info: {error!r}") from None
     decision = decide(members, force or None, voting)
-    return {**decision.as_dict(), "members": describe(members, decision, voting)}
+    # a run that was killed after it had stopped a witness left it so; a host without the unit is not a witness yet
+    stopped = [name for name, seen in (witnesses or {}).items() if seen and seen.get("units") and not _running(seen)]
+    wake = [] if decision.action == "refuse" else [*decision.silence, *stopped]
+    return {**decision.as_dict(), "wake": wake, "members": describe(members, decision, voting)}
 
 
 def _running(seen: t.Mapping[str, t.Any]) -> bool:

@@ -140,6 +140,17 @@ def test_witnesses_are_read_from_the_state_of_their_service() -> None:
     assert (found["bootstrap"], found["silence"]) == ("c1", ["w"])
     assert [line.partition(",")[0] for line in found["members"][:3]] == ["w: witness", "v: witness", "x: witness"]
     assert "v: witness, does not answer" in found["members"][1] and "x: witness, stopped" in found["members"][2]
+    assert found["wake"] == ["w"]
+
+
+def test_a_witness_that_an_interrupted_recovery_stopped_is_started_again() -> None:
+    primary, stopped = {"running": True, "primary": True, "cluster_uuid": "a", "seqno": 1}, {"cluster_uuid": "a", "seqno": 1}
+    witness = {"units": {"garbd@lab.service": {"state": "inactive"}}}
+    for members, action in (({"c1": primary, "c2": stopped}, "join"), ({"c1": primary, "c2": primary}, "none"), ({"c1": stopped, "c2": stopped}, "bootstrap")):
+        found = call("galera_decision", members, None, {"w": witness, "v": {}, "x": {"units": {}}})
+        assert (found["action"], found["silence"], found["wake"]) == (action, [], ["w"])
+    refused = call("galera_decision", {"c1": stopped, "c2": None}, None, {"w": witness})
+    assert (refused["action"], refused["wake"]) == ("refuse", [])
 
 
 def test_backup_member_that_does_not_serve_is_refused() -> None:
