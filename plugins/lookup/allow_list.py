@@ -75,6 +75,7 @@ class LookupModule(LookupBase):
         self.variables = variables or {}
         try:
             services = parse_services(self._templar.template(self.get_option("services")), "footprint_services")
+            services = plan_deploy_order.with_leaving(services, boolean(self._value("footprint_witness_leaves") or False))
             real = [service for service in services.values() if service.role]
             hosts = {service.name: self._hosts(service) for service in real}
             witnesses = hosts.pop(WITNESS)

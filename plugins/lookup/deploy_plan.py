@@ -103,6 +103,8 @@ class LookupModule(LookupBase):
             wanted = plan_deploy_order.components(self._templar.template(self.get_option("components")), services)
             chosen = {name: self._group(service, known) for name, service in services.items() if service.role and self._group(service, known)}
             groups = known.get("groups") or {}
+            leaving = boolean(self._templar.template(known.get("footprint_witness_leaves")) or False)
+            services = plan_deploy_order.with_leaving(services, leaving)
             services = plan_deploy_order.without_witness(services, [name for name in services if self._votes_without(services[name], known)])
             self._check_witnesses(services, groups, chosen, known)
             steps = plan_deploy_order.plan(services, groups, wanted, self.get_option("with_dependencies"), chosen, self._cloud(known))
@@ -154,7 +156,7 @@ class LookupModule(LookupBase):
 
         witnesses, data = machines(WITNESS), machines("galera")
         plan_witness.check_places(witnesses, [*data, *machines("rabbitmq")])
-        plan_witness.check_votes(witnesses, [one.name for one in data])
+        plan_witness.check_votes(witnesses, [one.name for one in data], services[WITNESS].leaving)
 
     def _group(self, service: Service, known: t.Mapping[str, t.Any]) -> str:
         """Return the group set by the variable SERVICE_group."""

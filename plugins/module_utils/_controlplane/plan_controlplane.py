@@ -24,7 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera import p
 from ansible_collections.reduced.footprint.plugins.module_utils._ovn import plan_ovn
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import BUILT_IN
-from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_deploy_order import members, witnesses_of
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_deploy_order import members, with_leaving, witnesses_of
 
 OK, WIP, DEGRADED, DOWN = "ok", "wip", "degraded", "down"
 #: From best to worst.
@@ -44,14 +44,15 @@ def members_of(groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str,
     ``controller``; services of the cloud are on ``controller`` only if ``footprint_cloud`` is true. Witnesses are members of RabbitMQ as
     well, unless ``rabbitmq_witness`` is false.
     """
+    services = with_leaving(BUILT_IN, any(str(variables.get("footprint_witness_leaves", False)).lower() in _TRUE for variables in hostvars.values()))
     found = {}
     cloud = any(str(variables.get("footprint_cloud", False)).lower() in _TRUE for variables in hostvars.values())
     for name in plan_health.SERVICES:
         group = next((str(variables[f"{name}_group"]) for variables in hostvars.values() if variables.get(f"{name}_group")), None)
-        found[name] = [str(host) for host in members(BUILT_IN[name], groups, group, cloud)]
+        found[name] = [str(host) for host in members(services[name], groups, group, cloud)]
     for name, hosts in found.items():
         if str(next((variables[f"{name}_witness"] for variables in hostvars.values() if f"{name}_witness" in variables), True)).lower() not in _FALSE:
-            hosts += witnesses_of(BUILT_IN[name], hosts, found[plan_health.WITNESS])
+            hosts += witnesses_of(services[name], hosts, found[plan_health.WITNESS])
     return found
 
 

@@ -53,9 +53,10 @@ def check_places(witnesses: t.Sequence[Machine], members: t.Sequence[Machine]) -
             )
 
 
-def check_votes(witnesses: t.Sequence[Machine], members: t.Sequence[str]) -> None:
+def check_votes(witnesses: t.Sequence[Machine], members: t.Sequence[str], leaving: bool = False) -> None:
     """Check that the votes are an odd number, and that witnesses alone are never a majority.
 
+    :arg leaving: the witnesses leave soon, so the number may be even.
     :raises RefusedError: with the path of the roles of the last witness.
     """
     if not witnesses or not members:
@@ -67,10 +68,11 @@ def check_votes(witnesses: t.Sequence[Machine], members: t.Sequence[str]) -> Non
             witnesses[-1].path,
             "Use fewer witnesses than members: one witness for two or four members.",
         )
-    if total % 2 == 0:
+    if total % 2 == 0 and not leaving:
         raise RefusedError(
             f"{len(members)} members with data ({', '.join(members)}) and {len(witnesses)} witnesses ({names}) have {total} votes: an even number "
             f"tolerates no more failures than {total - 1}.",
             witnesses[-1].path,
-            f"Remove the role {ROLE_WITNESS} from {witnesses[-1].name}; the playbook remove_witness takes its vote away.",
+            f"Remove the role {ROLE_WITNESS} from {witnesses[-1].name}; the playbook remove_witness takes its vote away. To let a new member join before "
+            "the witness leaves, set footprint_witness_leaves=true for both playbooks.",
         )

@@ -42,6 +42,7 @@ class Service:
     :arg check: whether its role has a tasks file ``check`` that validates settings and changes nothing.
     :arg witnessed: whether witnesses are members of its cluster as well, which vote only.
     :arg cloud: whether controllers have it only if ``footprint_cloud`` is true.
+    :arg leaving: whether the witnesses leave soon: they are still members if that makes the number of votes even.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Service:
     check: bool = False
     witnessed: bool = False
     cloud: bool = False
+    leaving: bool = False
 
     @property
     def variable_prefix(self) -> str:

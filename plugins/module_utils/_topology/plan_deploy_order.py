@@ -63,17 +63,23 @@ def members(service: Service, groups: t.Mapping[str, t.Sequence[str]], chosen: s
 
 
 def witnesses_of(service: Service, hosts: t.Sequence[str], witnesses: t.Sequence[str]) -> tuple[str, ...]:
-    """Return the witnesses that are members of a service as well: those that make its number of votes odd.
+    """Return the witnesses that are members of a service as well: those that make its number of votes odd, and those that leave.
 
     :arg hosts: its other members.
     """
     more = tuple(host for host in witnesses if host not in hosts)
-    return more if service.witnessed and len(more) < len(hosts) and (len(hosts) + len(more)) % 2 else ()
+    decide = (len(hosts) + len(more)) % 2 or service.leaving
+    return more if service.witnessed and len(more) < len(hosts) and decide else ()
 
 
 def without_witness(services: t.Mapping[str, Service], names: t.Container[str]) -> dict[str, Service]:
     """Return the services, the named ones without a member on witnesses."""
     return {name: dataclasses.replace(service, witnessed=False) if name in names else service for name, service in services.items()}
+
+
+def with_leaving(services: t.Mapping[str, Service], leaving: bool) -> dict[str, Service]:
+    """Return the services, with witnesses that leave as soon as the new members have joined."""
+    return {name: dataclasses.replace(service, leaving=leaving) for name, service in services.items()}
 
 
 def components(value: t.Any, services: t.Mapping[str, Service], path: str = "components") -> tuple[str, ...]:

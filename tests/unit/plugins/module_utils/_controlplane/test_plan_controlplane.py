@@ -104,6 +104,13 @@ def test_members_follow_the_rule_of_the_roles() -> None:
     assert members_of({}, {}) == dict.fromkeys(SERVICES, [])
 
 
+def test_a_witness_that_leaves_is_a_member_of_rabbitmq_until_then():
+    groups = {"controller": ["c1", "c2", "c3"], "witness": ["w"]}
+    assert members_of(groups, {"c1": {}})["rabbitmq"] == ["c1", "c2", "c3"]
+    assert members_of(groups, {"c1": {"footprint_witness_leaves": "true"}})["rabbitmq"] == ["c1", "c2", "c3", "w"]
+    assert members_of(groups, {"c1": {"footprint_witness_leaves": True}})["galera"] == ["c1", "c2", "c3"]
+
+
 def test_writer_is_reported_by_the_balancer_with_the_virtual_address() -> None:
     looks = {"c1": look(False, load_balancer=balancer(in_use="c3")), "c2": look(True, load_balancer=balancer(True, in_use="c2"))}
     reports = evaluate({"galera": NAMES[:2], "load_balancer": NAMES[:2]}, looks)

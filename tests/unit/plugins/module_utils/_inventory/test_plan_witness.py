@@ -50,4 +50,10 @@ def test_votes_are_odd_and_witnesses_a_minority(members, witnesses, accepted):
     with pytest.raises(RefusedError) as refused:
         check_votes(voting, names)
     assert refused.value.path == f"witness: w{witnesses - 1}"
+    if witnesses < members:
+        # a new member joins before the witness leaves
+        check_votes(voting, names, leaving=True)
+    else:
+        with pytest.raises(RefusedError):
+            check_votes(voting, names, leaving=True)
     assert "remove_witness" in refused.value.hint or "fewer witnesses" in refused.value.hint

@@ -18,6 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_d
     order,
     plan,
     without_witness,
+    with_leaving,
     witnesses_of,
 )
 
@@ -53,6 +54,14 @@ def test_a_witness_comes_after_the_database_and_is_a_member_of_rabbitmq():
 def test_witnesses_join_where_they_make_the_votes_odd(hosts, witnesses, found):
     service = parse_services(None)["rabbitmq"]
     assert len(witnesses_of(service, [f"c{number}" for number in range(hosts)], [f"w{number}" for number in range(witnesses)])) == found
+
+
+def test_a_witness_that_leaves_is_a_member_until_then():
+    service = with_leaving(parse_services(None), True)["rabbitmq"]
+    assert witnesses_of(service, ["c1", "c2", "c3"], ["w"]) == ("w",)
+    # never as many as the members with data
+    assert witnesses_of(service, ["c1"], ["w"]) == ()
+    assert witnesses_of(with_leaving(parse_services(None), False)["rabbitmq"], ["c1", "c2", "c3"], ["w"]) == ()
 
 
 def test_a_witness_is_not_a_controller():
