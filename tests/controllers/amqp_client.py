@@ -6,13 +6,14 @@
 
 It runs on a machine of the lab with python3-amqp. ``client.py publish`` writes what was confirmed to a file until it is
 killed, ``client.py consume`` takes all messages and prints their numbers, ``client.py login`` only logs in. Its settings, with
-the password in them, come from a file.
+the password in them, come from a file. ``AMQP_SETTINGS`` and ``AMQP_CONFIRMED`` name other files, for a client on the machine of the lab.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import os
 import pathlib
 import ssl
 import sys
@@ -20,8 +21,8 @@ import time
 
 import amqp  # pylint: disable=import-error
 
-SETTINGS = json.loads(pathlib.Path("/run/amqp-client.json").read_text("utf-8"))
-CONFIRMED = pathlib.Path("/run/amqp-confirmed.jsonl")
+SETTINGS = json.loads(pathlib.Path(os.environ.get("AMQP_SETTINGS", "/run/amqp-client.json")).read_text("utf-8"))
+CONFIRMED = pathlib.Path(os.environ.get("AMQP_CONFIRMED", "/run/amqp-confirmed.jsonl"))
 
 
 def connect(host: str) -> amqp.Connection:

@@ -262,6 +262,16 @@ def _matrix(script: str, title: str) -> Gate:
     return with_lab(Gate(name, title, steps, TORTURE))
 
 
+def _votes(*more: str) -> t.Callable[[], t.Iterator[Step]]:
+    """Return the steps of the matrix of faults of two servers and a witness, which brings up its lab itself."""
+
+    def steps() -> t.Iterator[Step]:
+        resume = ["--resume"] if os.environ.get("RESUME") else []
+        yield Step([PYTHON, str(ROOT / "tests" / "witness" / "vote_faults.py"), *more, *resume], ROOT, timeout=28800)
+
+    return steps
+
+
 def _flows() -> t.Iterator[Step]:
     for number in range(int(os.environ.get("ROUNDS", "3"))):
         yield _pytest(f"torture-e2e-{number + 1}", "tests/e2e", timeout=3600)
@@ -291,6 +301,7 @@ LONG = (
     _matrix("guard", "a VM whose worker is gone"),
     _matrix("kill", "a migration killed at random"),
     _matrix("options", "every combination of the migration's options"),
+    with_lab(Gate("torture-votes", "every fault of two servers and a witness, 3 times", _votes("--rounds", "3"), TORTURE)),
     with_lab(Gate("torture-e2e", "the whole flow, ROUNDS times", _flows, TORTURE)),
     _long("e2e-trixie", "the whole flow with servers, controllers, guests and a master of Debian 13", "tests/e2e", timeout=5400, env={"LAB_RELEASE": "trixie"}),
 )
@@ -330,6 +341,7 @@ GATES = (
     with_lab(Gate("witness", "two servers and a vote: each of the three is lost while a client writes", _folder("witness", 5400), ASKED)),
     with_lab(Gate("cloud", "a cloud on three servers: networks, instances, failures", _folder("cloud", 7200), ASKED)),
     with_lab(Gate("standby", "a VM is copied to another server and started there after its server was lost", _folder("standby"), ASKED)),
+    with_lab(Gate("votes", "every fault of two servers and a witness under clients of the database and of the broker", _votes(), ASKED)),
     with_lab(Gate("migrate", "an old master with UEFI, LVM and xfs is migrated into a VM", _folder("migrate", 5400), ASKED)),
     with_lab(Gate("rehearse", "rehearsals of the master's copy: successful, failing, killed, repeated", _folder("rehearse"), ASKED)),
     with_lab(Gate("guide", "the guide for the first footprint, literally, on VMs of a cloud image", _folder("guide", 7200), ASKED)),

@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 
+import faults
 import pytest
 from rflab.plays import REPOSITORY
 from support import eventually
@@ -30,6 +32,12 @@ def test_what_would_not_decide_is_refused_before_any_change(lab: WitnessLab) -> 
     lab.refuses("laptop cannot be a witness: it is on metal1 with metal1")
     lab.write_witness_inventory(groups={"witness": [WITNESS, "other"]})
     lab.refuses("2 witnesses (laptop, other) for 2 members with data")
+    lab.write_witness_inventory(witness_memory="plenty")
+    lab.refuses("witness_memory must be a number of MiB of at least 32 (got plenty)")
+    lab.write_witness_inventory(galera_provider_options={"evs.suspect_timeout": "soon"})
+    lab.refuses("durations such as PT5S (got soon)")
+    lab.write_witness_inventory(rabbitmq_witness_memory="much")
+    lab.refuses("rabbitmq_witness_memory must be a number of MiB")
     lab.write_witness_inventory(footprint_services={"witness": {"memory": 999999}})
     lab.refuses("laptop has", "deploy_controllers_without_witness=true", "MiB are missing")
 
@@ -114,6 +122,39 @@ def test_a_power_loss_of_everything(lab: WitnessLab) -> None:
     lab.becomes_whole()
 
 
+def test_the_orders_of_power_on(lab: WitnessLab) -> None:
+    # a server and the witness do not form the cluster: the other server may have newer rows
+    lab.lose_power(*DATA, WITNESS)
+    lab.power_on(WITNESS, "metal2")
+    time.sleep(60)
+    assert lab.votes("metal2") == 0
+    lab.power_on("metal1")
+    eventually("all three form the cluster by themselves", lambda: [lab.votes(name) for name in DATA] == [3, 3], 180)
+    lab.becomes_whole()
+    # the witness was lost before, so the last view of the servers does not contain it, and they do not wait for it
+    lab.lose_power(WITNESS)
+    eventually("the witness is excluded", lambda: [lab.votes(name) for name in DATA] == [2, 2], 60)
+    lab.lose_power(*DATA)
+    lab.power_on(*DATA)
+    eventually("both servers form the cluster by themselves", lambda: [lab.votes(name) for name in DATA] == [2, 2], 180)
+    lab.power_on(WITNESS)
+    lab.becomes_whole()
+
+
+def test_running_databases_form_the_cluster_again_without_the_witness(lab: WitnessLab) -> None:
+    machines = (*DATA, WITNESS)
+    faults.cut(lab, itertools.permutations(machines, 2))
+    try:
+        eventually("no vote is in a majority", lambda: [lab.votes(name) for name in DATA] == [0, 0], 90)
+        lab.lose_power(WITNESS)
+    finally:
+        faults.mend(lab)
+    # all data is in one component, so the guard forms it
+    eventually("both members form the cluster", lambda: [lab.votes(name) for name in DATA] == [2, 2], 120)
+    lab.power_on(WITNESS)
+    lab.becomes_whole()
+
+
 def test_a_stopped_cluster_is_recovered_with_a_witness(lab: WitnessLab) -> None:
     for name in DATA:
         lab.run(name, ["systemctl", "stop", "mariadb"])
@@ -122,6 +163,19 @@ def test_a_stopped_cluster_is_recovered_with_a_witness(lab: WitnessLab) -> None:
     assert done.rc == 0, done.output[-6000:]
     assert "witness, running, a vote without data" in done.output
     eventually("all votes are there", lambda: [lab.votes(name) for name in DATA] == [3, 3], 120)
+
+
+def test_a_killed_recovery_is_completed_by_the_next_run(lab: WitnessLab) -> None:
+    for name in DATA:
+        lab.run(name, ["systemctl", "stop", "mariadb"])
+    killed = lab.play("recover_database", kill_at="galera : Start the cluster", kill_delay=0.2)
+    assert killed.rc < 0, killed.output[-3000:]
+    assert lab.run(WITNESS, ["systemctl", "is-active", "garbd@lab"], check=False).strip() != "active"
+    done = lab.play("recover_database")
+    assert done.rc == 0, done.output[-6000:]
+    eventually("all votes are there", lambda: [lab.votes(name) for name in DATA] == [3, 3], 120)
+    again = lab.play("recover_database")
+    assert (again.rc, again.changed) == (0, 0), again.changed_tasks()
 
 
 def test_rolling_restart(lab: WitnessLab) -> None:
@@ -134,9 +188,17 @@ def test_rolling_restart(lab: WitnessLab) -> None:
 def test_the_vote_is_taken_away_and_given_back(lab: WitnessLab) -> None:
     lab.start_writing()
     lab.refuses("the loss of any server stops the control plane", name="remove_witness", variables={"remove_witness_name": WITNESS})
+    given = {"remove_witness_name": WITNESS, "remove_witness_confirm": WITNESS}
+    checked = lab.play("remove_witness", variables=given, check=True)
+    assert checked.rc == 0, checked.output[-6000:]
+    assert [lab.votes(name) for name in DATA] == [3, 3]
     since = time.time()
-    done = lab.play("remove_witness", variables={"remove_witness_name": WITNESS, "remove_witness_confirm": WITNESS})
+    done = lab.play("remove_witness", variables=given)
     assert done.rc == 0, done.output[-6000:]
+    # check mode tells what the real run changes
+    assert checked.changed_tasks() == done.changed_tasks() != []
+    again = lab.play("remove_witness", variables=given)
+    assert (again.rc, again.changed) == (0, 0), again.changed_tasks()
     assert lab.pause_after(since, 5) < MOST_SECONDS
     assert [lab.votes(name) for name in DATA] == [2, 2]
     lab.deploys()
@@ -144,3 +206,32 @@ def test_the_vote_is_taken_away_and_given_back(lab: WitnessLab) -> None:
     lab.stop_writing()
     assert lab.written()["rows_lost"] == 0
     lab.becomes_whole()
+
+
+def test_a_third_server_replaces_the_witness_without_a_pause(lab: WitnessLab) -> None:
+    lab.command("up", "--servers", "3")
+    three = [*DATA, "metal3"]
+    given = {"footprint_witness_leaves": True}
+    lab.start_writing()
+    lab.write_witness_inventory(groups={"controller": three})
+    lab.refuses("3 members with data", "footprint_witness_leaves=true")
+    since = time.time()
+    lab.deploys(variables=given)
+    assert [lab.votes(name) for name in three] == [4, 4, 4]
+    # with four votes, too, the loss of one is survived
+    lab.lose_power("metal3")
+    assert lab.pause_after(since, 12) <= MOST_SECONDS
+    lab.power_on("metal3")
+    eventually("the third server is back", lambda: lab.votes("metal3") == 4, 180)
+    done = lab.play("remove_witness", variables={**given, "remove_witness_name": WITNESS, "remove_witness_confirm": WITNESS})
+    assert done.rc == 0, done.output[-6000:]
+    lab.write_witness_inventory([], groups={"controller": three})
+    lab.deploys()
+    assert [lab.votes(name) for name in three] == [3, 3, 3]
+    assert lab.pause_after(since, 5) <= MOST_SECONDS
+    lab.stop_writing()
+    assert lab.written()["rows_lost"] == 0
+    assert lab.promises_kept(three) > 20
+    assert lab.deploys().changed == 0
+    report = lab.report()
+    assert (report["state"], report["ha_grade"]) == ("ok", "quorum"), report["lines"]

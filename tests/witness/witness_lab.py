@@ -16,6 +16,8 @@ from support import eventually
 
 DATA = ("metal1", "metal2")
 WITNESS = "laptop"
+#: The services that vote, and the way to them.
+COMPONENTS = ["galera", "rabbitmq", "witness", "load_balancer"]
 
 
 class WitnessLab(ControllersLab):
@@ -32,7 +34,8 @@ class WitnessLab(ControllersLab):
         known = {"controller": DATA, "witness": witnesses, **(groups or {})}
         hosts = {WITNESS: {"ansible_host": self.master}}
         # a deployment must not wait for a witness that is off for as long as an operator may want
-        self.write_inventory({"deploy_controllers_witness_timeout": 10, **variables}, {name: found for name, found in known.items() if found}, hosts)
+        variables = {"deploy_controllers_witness_timeout": 10, "footprint_components": COMPONENTS, **variables}
+        self.write_inventory(variables, {name: found for name, found in known.items() if found}, hosts)
 
     def deploys(self, **options: t.Any) -> PlayRun:
         """Run the deployment, which has to succeed."""
