@@ -63,7 +63,7 @@ def cut(lab: WitnessLab, directions: t.Iterable[tuple[str, str]]) -> None:
     subprocess.run(["nft", "-f", "-"], input=rules, encoding="ascii", check=True)
 
 
-def mend(lab: WitnessLab, _names: t.Mapping[str, str] | None = None) -> None:
+def repair(lab: WitnessLab, _names: t.Mapping[str, str] | None = None) -> None:
     """Remove all cuts."""
     table = f"{TABLE}_{lab.settings.bridge.replace('-', '_')}"
     subprocess.run(["nft", "delete", "table", "bridge", table], check=False, capture_output=True)
@@ -76,12 +76,12 @@ def _cut(*directions: tuple[str, str]) -> Act:
 def links() -> t.Iterator[Fault]:
     """Yield each link cut in both directions and in each, and each machine cut off from both others."""
     for one, other in itertools.combinations(MACHINES, 2):
-        yield Fault(f"no frames between {one} and {other}", _cut((one, other), (other, one)), mend)
-        yield Fault(f"no frames from {one} to {other}", _cut((one, other)), mend)
-        yield Fault(f"no frames from {other} to {one}", _cut((other, one)), mend)
+        yield Fault(f"no frames between {one} and {other}", _cut((one, other), (other, one)), repair)
+        yield Fault(f"no frames from {one} to {other}", _cut((one, other)), repair)
+        yield Fault(f"no frames from {other} to {one}", _cut((other, one)), repair)
     for one in MACHINES:
         others = [name for name in MACHINES if name != one]
-        yield Fault(f"{one} cut off from both others", _cut(*((one, each) for each in others), *((each, one) for each in others)), mend)
+        yield Fault(f"{one} cut off from both others", _cut(*((one, each) for each in others), *((each, one) for each in others)), repair)
 
 
 class Flapping:

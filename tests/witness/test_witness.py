@@ -148,7 +148,7 @@ def test_running_databases_form_the_cluster_again_without_the_witness(lab: Witne
         eventually("no vote is in a majority", lambda: [lab.votes(name) for name in DATA] == [0, 0], 90)
         lab.lose_power(WITNESS)
     finally:
-        faults.mend(lab)
+        faults.repair(lab)
     # all data is in one component, so the guard forms it
     eventually("both members form the cluster", lambda: [lab.votes(name) for name in DATA] == [2, 2], 120)
     lab.power_on(WITNESS)
@@ -195,7 +195,7 @@ def test_the_vote_is_taken_away_and_given_back(lab: WitnessLab) -> None:
     since = time.time()
     done = lab.play("remove_witness", variables=given)
     assert done.rc == 0, done.output[-6000:]
-    # check mode tells what the real run changes
+    # check mode reports what the real run changes
     assert checked.changed_tasks() == done.changed_tasks() != []
     again = lab.play("remove_witness", variables=given)
     assert (again.rc, again.changed) == (0, 0), again.changed_tasks()

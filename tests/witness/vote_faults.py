@@ -207,7 +207,7 @@ def prepare(lab: WitnessLab, reuse: bool) -> None:
         lab.command("up", "--servers", "2")
     if subprocess.run([PYTHON, "-c", "import amqp"], check=False, capture_output=True).returncode:
         subprocess.run(["apt-get", "install", "-y", "-q", "python3-amqp"], check=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
-    faults.mend(lab)
+    faults.repair(lab)
     here = f"{lab.net}.1"
     lab.write_witness_inventory(galera_allowed=[here], rabbitmq_allowed=[here, lab.master])
     lab.deploys()
@@ -241,7 +241,7 @@ def main() -> int:
                 cells.add(cell, row)
                 bad += [] if row["held"] else [" ".join(cell)]
     finally:
-        faults.mend(lab)
+        faults.repair(lab)
         if not options.keep_lab:
             lab.command("down")
     sys.stdout.write(f"{options.rounds * len(chosen) - len(bad)} passed, {len(bad)} failed: {'; '.join(bad) or 'none'}\n")
