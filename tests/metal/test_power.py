@@ -17,6 +17,8 @@ import typing as t
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._power import model_power, run_power
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_define
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_info import InfoRequest, read_vms
 
 from tests.support.canary import Canaries
 
@@ -213,3 +215,20 @@ def test_address_user_and_password_are_shown_nowhere(place: t.Any, tmp_path: pat
     assert place.password not in shown and bmc["address"] not in shown and not canaries.in_text(shown, "output")
     assert f'"{bmc["user"]}"' not in shown
     assert not [path for path in (tmp_path / "facts").rglob("*") if path.is_file() and bmc["address"] in path.read_text("utf-8")]
+
+
+def test_what_a_client_sets_is_left_alone_by_vm_define(place: t.Any) -> None:
+    vm = {"id": "kept", "cpu": 1, "memory_mb": 1024, "hypervisor": "qemu", "nics": [{"bridge": place.bridge}], "disks": [{"size": "1GiB"}]}
+    request = run_define.DefineRequest(cluster="metal", vms=[vm], uri=place.uri, pool="footprint-test", state="present", autostart=False)
+    (made,) = run_define.define_vms(request, check_mode=False).vms
+    assert made.error is None
+    uuid = place.connection.lookupByName("kept").UUIDString()
+    place.emulator.client(
+        f"s = system('{uuid}')\ns.set_system_boot_options(target=sushy.BOOT_SOURCE_TARGET_PXE, enabled=sushy.BOOT_SOURCE_ENABLED_CONTINUOUS)\n",
+        place.password,
+    )
+    (again,) = run_define.define_vms(request, check_mode=False).vms
+    assert again.error is None and not again.changed
+    found = read_vms(InfoRequest(uri=place.uri, names=["kept"], drift=True))[0]
+    assert not found["drift"] and any("boot" in path for path in found["kept"])
+    assert run_power.read({**PLAIN, "bmc": place.emulator.bmc(place.password, uuid)})[0]["boot_device"] == "pxe"

@@ -1,0 +1,198 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""WSGI application of the Redfish service: sushy-tools for all VMs of a host, each account restricted to its own.
+
+The proxy in front authenticates the account and names its VMs in a header, which it removes from requests of clients. No other client
+reaches the socket of this application.
+"""
+
+from __future__ import annotations
+
+import os
+import typing as t
+
+import flask
+from sushy_tools import error
+from sushy_tools.emulator import main
+from sushy_tools.emulator.resources import storage
+from sushy_tools.emulator.resources.systems import libvirtdriver
+
+app = main.app
+
+#: Set by the proxy: names and UUIDs, separated by commas, or an asterisk for all.
+HEADER = "X-Footprint-Systems"
+#: Copies of VMs that were moved to another host, and must not run here.
+MOVED = "/var/lib/reduced.footprint/moved"
+_STARTS = ("On", "ForceOn", "ForceRestart")
+_CONTAINER = "A container has no firmware, no boot device and no virtual media: only its power is controlled."
+# of the host, not of a system
+_SHARED = ("chassis_resource", "thermal_resource")
+
+
+class MachineDriver(libvirtdriver.LibvirtDriver):
+    """QEMU machines, with answers where the definition leaves the firmware to libvirt."""
+
+    def get_boot_mode(self, identity: str) -> str:
+        """Return the boot mode; a machine without a loader has the BIOS of QEMU."""
+        try:
+            return str(super().get_boot_mode(identity))
+        except error.NotSupportedError:
+            return "Legacy"
+
+    def set_boot_mode(self, identity: str, boot_mode: str) -> None:
+        """Set the boot mode, unless it is set: sushy-tools fails for a machine without a loader."""
+        if self.get_boot_mode(identity) != boot_mode:
+            super().set_boot_mode(identity, boot_mode)
+
+    def get_secure_boot(self, identity: str) -> bool:
+        """Return whether the definition requests secure boot."""
+        try:
+            return bool(super().get_secure_boot(identity))
+        except error.NotSupportedError:
+            raise
+        except error.FishyError:
+            return False
+
+
+class NoStorage(storage.StaticDriver):
+    """Controllers of disks, which libvirt does not have: an empty collection instead of an error."""
+
+    def get_storage_col(self, identity: str) -> list[t.Any]:
+        """Return what the configuration contains, usually nothing."""
+        try:
+            return list(super().get_storage_col(identity))
+        except error.FishyError:
+            return []
+
+
+class ContainerDriver(libvirtdriver.LibvirtDriver):
+    """LXC containers: power only."""
+
+    def set_power_state(self, identity: str, state: str) -> None:
+        """Power on or off; requests to the guest have no effect in libvirt's LXC driver."""
+        if state in ("GracefulShutdown", "GracefulRestart", "Nmi"):
+            raise error.NotSupportedError(f"{state} is not supported for containers: use ForceOff, ForceRestart.")
+        super().set_power_state(identity, state)
+
+    def get_boot_device(self, identity: str) -> None:
+        """A container has none."""
+        self._get_domain(identity, readonly=True)
+
+    def get_versions(self, identity: str) -> dict[str, str]:
+        """A container has no firmware."""
+        self._get_domain(identity, readonly=True)
+        return {}
+
+    def get_nics(self, identity: str) -> list[t.Any]:
+        """Addresses of the cards; this call does not need firmware."""
+        return list(super().get_nics(identity))
+
+
+def _unsupported(self: t.Any, *unused: t.Any, **named: t.Any) -> t.NoReturn:
+    raise error.NotSupportedError(_CONTAINER)
+
+
+for _name in (
+    "set_boot_device", "get_boot_mode", "set_boot_mode", "get_secure_boot", "set_secure_boot", "get_total_cpus", "get_bios", "set_bios", "reset_bios",
+    "set_versions", "reset_versions", "get_boot_image", "set_boot_image", "get_simple_storage_collection", "get_processors", "get_http_boot_uri",
+):  # fmt: skip
+    setattr(ContainerDriver, _name, _unsupported)
+
+
+class HostDriver:
+    """The systems of all libvirt drivers of the host that the account may see."""
+
+    def __init__(self, drivers: t.Sequence[t.Any]) -> None:
+        self._drivers = drivers
+
+    @property
+    def driver(self) -> str:
+        """Name of the driver for messages."""
+        return "<libvirt>"
+
+    @property
+    def systems(self) -> list[str]:
+        """UUIDs of the systems that the account may see."""
+        return [uuid for driver in self._drivers for uuid in _listed(driver) if _permitted(driver, uuid)]
+
+    def set_power_state(self, identity: str, state: str) -> None:
+        """Change the power; a copy of a VM that runs on another host is never started."""
+        if state in _STARTS and os.path.exists(os.path.join(MOVED, f"{self.uuid(identity)}.json")):
+            raise error.Conflict("This copy of the VM must not run: the VM was moved to another host.")
+        self._of(identity).set_power_state(identity, state)
+
+    def is_container(self, identity: str) -> bool:
+        """Whether a system is a container."""
+        return isinstance(self._of(identity), ContainerDriver)
+
+    def find_or_create_storage_volume(self, data: t.Any) -> t.Any:
+        """Volumes are those of the first driver."""
+        return self._drivers[0].find_or_create_storage_volume(data)
+
+    def set_http_boot_uri(self, uri: t.Any) -> t.Any:
+        """The address is kept by the first driver."""
+        return self._drivers[0].set_http_boot_uri(uri)
+
+    def __getattr__(self, name: str) -> t.Callable[..., t.Any]:
+        def call(identity: str, *values: t.Any, **named: t.Any) -> t.Any:
+            return getattr(self._of(identity), name)(identity, *values, **named)
+
+        return call
+
+    def _of(self, identity: str) -> t.Any:
+        for driver in self._drivers:
+            try:
+                uuid = driver.uuid(identity)
+            except error.AliasAccessError as alias:
+                # the name of a system: the client is sent to its UUID, unless it may not see it
+                uuid = str(alias.args[0])
+                if _permitted(driver, uuid):
+                    raise
+                continue
+            except error.NotFound:
+                continue
+            if _permitted(driver, uuid):
+                return driver
+        raise error.NotFound(f"System {identity} does not exist, or this account may not see it.")
+
+
+def _listed(driver: t.Any) -> list[str]:
+    try:
+        return list(driver.systems)
+    except error.FishyError:
+        # the host does not have this libvirt driver
+        return []
+
+
+def _names() -> set[str]:
+    return {each.strip().lower() for each in flask.request.headers.get(HEADER, "").split(",") if each.strip()}
+
+
+def _permitted(driver: t.Any, uuid: str) -> bool:
+    names = _names()
+    return "*" in names or uuid.lower() in names or bool(names) and driver.name(uuid).lower() in names
+
+
+@app.before_request
+def restrict() -> None:
+    """Check the account: its systems, and services that concern all of them."""
+    arguments = flask.request.view_args or {}
+    if "identity" in arguments and flask.request.endpoint not in _SHARED:
+        # a manager has the UUID of its system
+        if app.systems.is_container(arguments["identity"]) and "/VirtualMedia" in flask.request.path:
+            # before the medium is downloaded
+            raise error.NotSupportedError(_CONTAINER)
+    elif flask.request.method not in ("GET", "HEAD") and "*" not in _names():
+        raise error.NotFound("This account may change its systems only.")
+
+
+def _drivers() -> t.Iterator[t.Any]:
+    for kind, uri in ((MachineDriver, "qemu:///system"), (ContainerDriver, "lxc:///system")):
+        # initialize() sets attributes of the class
+        yield type(kind.__name__, (kind,), {}).initialize(app.config, app.logger, app.config.get("FOOTPRINT_URIS", {}).get(uri, uri))()
+
+
+type(app).systems = HostDriver(list(_drivers()))
+type(app).storage = NoStorage(app.config, app.logger)

@@ -1,0 +1,123 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The application of the role redfish_emulator, without its proxy: accounts see their own systems only, and containers have power only."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import typing as t
+
+import bare
+import libvirt
+import pytest
+from test_power import CONTAINER
+
+APPLICATION = bare.ROOT / "roles" / "redfish_emulator" / "files"
+#: Sends requests from its standard input to the application, and prints the answers.
+DRIVE = """
+import json, sys
+import footprint_redfish
+client = footprint_redfish.app.test_client()
+for method, path, account, body in json.load(sys.stdin):
+    answer = client.open("/redfish/v1/" + path, method=method, headers={} if account is None else {footprint_redfish.HEADER: account}, json=body)
+    print(json.dumps([answer.status_code, json.loads(answer.data) if answer.is_json and answer.data else None]))
+"""
+Answer = tuple[int, t.Any]
+
+
+class Application:
+    """The application for the libvirtd of these tests, and its systems by name."""
+
+    def __init__(self, place: t.Any, folder: pathlib.Path, systems: dict[str, str]) -> None:
+        self.systems, self._folder = systems, folder
+        uris = {"qemu:///system": place.uri, "lxc:///system": place.lxc_uri}
+        (folder / "state").mkdir()
+        (folder / "emulator.py").write_text(f"FOOTPRINT_URIS = {uris!r}\nSUSHY_EMULATOR_STATE_DIR = {str(folder / 'state')!r}\n", "utf-8")
+
+    def ask(self, *requests: tuple[str, str, str | None, t.Any]) -> list[Answer]:
+        """Send requests: method, path with {NAME} for the UUID of a system, systems of the account, body."""
+        sent = json.dumps([[method, path.format(**self.systems), account, body] for method, path, account, body in requests])
+        env = {**os.environ, "PYTHONPATH": str(APPLICATION), "SUSHY_EMULATOR_CONFIG": str(self._folder / "emulator.py"), "PYTHONDONTWRITEBYTECODE": "1"}
+        argv = [str(bare.environment() / "bin" / "python"), "-c", DRIVE]
+        done = subprocess.run(argv, input=sent, env=env, capture_output=True, text=True, timeout=300, check=False)
+        assert not done.returncode, done.stderr[-3000:]
+        return [(status, body) for status, body in map(json.loads, done.stdout.splitlines())]
+
+
+@pytest.fixture(name="application")
+def fixture_application(place: t.Any, tmp_path: pathlib.Path) -> t.Iterator[Application]:
+    systems = {"one": place.machine("one", uefi=True).UUIDString(), "two": place.machine("two").UUIDString()}
+    root = place.folder / "box"
+    (root / "bin").mkdir(parents=True, exist_ok=True)
+    (root / "bin" / "busybox").write_bytes(pathlib.Path("/bin/busybox").read_bytes())
+    (root / "bin" / "busybox").chmod(0o755)
+    connection = libvirt.open(place.lxc_uri)
+    domain = connection.defineXML(CONTAINER.format(root=root))
+    systems["box"] = domain.UUIDString()
+    yield Application(place, tmp_path, systems)
+    if domain.isActive():
+        domain.destroy()
+    domain.undefine()
+    connection.close()
+
+
+def members(answer: Answer) -> set[str]:
+    return {entry["@odata.id"].rpartition("/")[2] for entry in answer[1]["Members"]}
+
+
+def test_an_account_sees_its_own_systems_only(application: Application) -> None:
+    ids = application.systems
+    reset = {"ResetType": "On"}
+    for account, own in (("*", {"one", "two", "box"}), ("ONE", {"one"}), (f"{ids['box']},two", {"box", "two"}), ("", set()), (None, set()), ("other", set())):
+        answers = application.ask(
+            ("GET", "Systems", account, None),
+            ("GET", "Managers", account, None),
+            *(("GET", f"Systems/{{{name}}}", account, None) for name in ids),
+            *(("GET", f"Managers/{{{name}}}", account, None) for name in ids),
+            *(("GET", f"Systems/{name}", account, None) for name in ids),
+            *(("POST", f"Systems/{{{name}}}/Actions/ComputerSystem.Reset", account, {"ResetType": "ForceOff"}) for name in ids),
+            ("GET", "Chassis/nothing", account, None),
+            ("POST", "UpdateService/Actions/UpdateService.SimpleUpdate", account, {"ImageURI": "http://192.0.2.1/x", "Targets": ["/redfish/v1/Systems/{one}"]}),
+        )
+        wanted = {ids[name] for name in own}
+        assert members(answers[0]) == wanted and members(answers[1]) == wanted, account
+        for number, name in enumerate(ids):
+            for block, allowed in ((0, 200), (1, 200), (2, 307), (3, 204)):
+                assert answers[2 + 3 * block + number][0] == (allowed if name in own else 404), (account, name, block)
+        if account != "*":
+            assert answers[-1][0] == 404 and "its systems only" in answers[-1][1]["error"]["message"]
+    assert application.ask(("POST", "Systems/{one}/Actions/ComputerSystem.Reset", "two", reset))[0][0] == 404
+
+
+def test_a_container_has_power_and_nothing_else(application: Application) -> None:
+    reset = "Systems/{box}/Actions/ComputerSystem.Reset"
+    steps: tuple[tuple[str, int, str], ...] = (("On", 204, "On"), ("ForceRestart", 204, "On"), ("GracefulShutdown", 501, "On"), ("ForceOff", 204, "Off"))
+    for kind, status, state in steps:
+        answers = application.ask(("POST", reset, "box", {"ResetType": kind}), ("GET", "Systems/{box}", "box", None))
+        assert answers[0][0] == status and answers[1][1]["PowerState"] == state, kind
+    insert = "Systems/{box}/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia"
+    unsupported = application.ask(
+        ("PATCH", "Systems/{box}", "box", {"Boot": {"BootSourceOverrideTarget": "Pxe"}}),
+        ("PATCH", "Systems/{box}", "box", {"Boot": {"BootSourceOverrideMode": "UEFI"}}),
+        ("POST", insert, "box", {"Image": "http://192.0.2.1/x.iso"}),
+        ("GET", "Systems/{box}/BIOS", "box", None),
+    )
+    for status, body in unsupported:
+        assert status == 501 and "A container has no firmware" in body["error"]["message"]
+
+
+def test_a_copy_of_a_vm_that_was_moved_away_is_not_started(application: Application) -> None:
+    moved = pathlib.Path("/var/lib/reduced.footprint/moved") / f"{application.systems['two']}.json"
+    moved.parent.mkdir(parents=True, exist_ok=True)
+    moved.write_text("{}", "utf-8")
+    try:
+        reset = "Systems/{two}/Actions/ComputerSystem.Reset"
+        answers = application.ask(*(("POST", reset, "*", {"ResetType": kind}) for kind in ("On", "ForceOn", "ForceRestart", "ForceOff")))
+    finally:
+        moved.unlink()
+    assert [status for status, _body in answers] == [409, 409, 409, 204] and "moved to another host" in answers[0][1]["error"]["message"]
