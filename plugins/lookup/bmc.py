@@ -72,6 +72,7 @@ class LookupModule(SecretsLookup):
         own = known.get("ansible_host")
         entry = dict(known["bmc"])
         model_bmc.check_entry(entry, own, path)
+        entry.pop("boot_mac", None)
         name = entry.pop("secret")
         file = directory / f"{name}.txt"
         if not file.exists():

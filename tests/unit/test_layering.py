@@ -34,6 +34,7 @@ SUBJECTS = (
     "_network",
     "_inventory",
     "_placement",
+    "_metal",
     "_move",
     "_standby",
     "_migrate",

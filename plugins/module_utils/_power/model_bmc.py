@@ -14,10 +14,11 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fiel
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import secret_name
 
 #: Keys of ``bmc`` in the inventory.
-KEYS = ("address", "user", "secret", "verify_ca", "system")
+KEYS = ("address", "user", "secret", "verify_ca", "system", "boot_mac")
 _EXAMPLE = "Write {address: 192.0.2.101, user: operator, secret: bmc/metal1}."
 _HOST = re.compile(r"\A(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?))(?::(?P<port>[0-9]{1,5}))?\Z")
 _USER = re.compile(r"\A[^\s:\x00-\x1f]{1,255}\Z")
+_MAC = re.compile(r"\A(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}\Z")
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -27,6 +28,7 @@ class Bmc(t.NamedTuple):
     :arg host: name or address, without the port.
     :arg verify_ca: ``True`` verifies the certificate with the authorities of this machine, a path with that file, ``False`` not at all.
     :arg system: id, name or UUID of the system, where the controller has several.
+    :arg boot_mac: MAC of the network card that boots.
     """
 
     host: str
@@ -34,6 +36,7 @@ class Bmc(t.NamedTuple):
     user: str
     verify_ca: bool | str
     system: str | None
+    boot_mac: str | None = None
 
     @property
     def url(self) -> str:
@@ -85,7 +88,11 @@ def parse(entry: t.Mapping[str, t.Any], path: str = "bmc") -> Bmc:
     system = entry.get("system")
     if system is not None and (not isinstance(system, str) or not system.strip()):
         raise InputError(f"is {kind_of(system)}, not text.", f"{path}.system", "Write the id, name or UUID of the system, in quotes if it is a number.")
-    return Bmc(found["v6"] or found["name"], int(found["port"] or 443), entry["user"], verify_ca(entry.get("verify_ca"), f"{path}.verify_ca"), system)
+    mac = entry.get("boot_mac")
+    if mac is not None and (not isinstance(mac, str) or not _MAC.match(mac)):
+        raise InputError(f"{mac!r} is not a MAC.", f"{path}.boot_mac", "Write the MAC of the network card that boots, e.g. 52:54:00:12:34:56.")
+    verify = verify_ca(entry.get("verify_ca"), f"{path}.verify_ca")
+    return Bmc(found["v6"] or found["name"], int(found["port"] or 443), entry["user"], verify, system, mac.lower() if mac else None)
 
 
 def verify_ca(value: t.Any, path: str) -> bool | str:

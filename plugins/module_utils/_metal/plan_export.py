@@ -1,0 +1,157 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Machines with Redfish as the input of deployers. No I/O."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+import uuid
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import GIB
+
+IRONIC, METAL3, MAAS, FOREMAN = "ironic", "metal3", "maas", "foreman"
+FORMATS = (IRONIC, METAL3, MAAS, FOREMAN)
+UEFI, BIOS = "uefi", "bios"
+_ARCHITECTURES: t.Mapping[str, str] = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el"}
+# names of Kubernetes objects
+_LABEL = re.compile(r"[^a-z0-9-]+")
+
+
+class Exported(t.NamedTuple):
+    """A machine, and its account.
+
+    :arg url: root of the management controller, ``https://HOST:PORT``.
+    :arg system: id of the system there.
+    :arg verify_ca: as in ``bmc``.
+    :arg macs: of its NICs; the first one boots.
+    :arg memory_mib: ``None`` if unknown, like ``cpus`` and ``disk`` (bytes).
+    """
+
+    name: str
+    url: str
+    system: str
+    user: str
+    password: str
+    verify_ca: bool | str
+    macs: tuple[str, ...]
+    cpus: int | None
+    memory_mib: int | None
+    disk: int | None
+    arch: str
+    boot_mode: str
+
+    @property
+    def path(self) -> str:
+        """Path of the system at the controller."""
+        return f"/redfish/v1/Systems/{self.system}"
+
+    @property
+    def host(self) -> str:
+        """Name or address of the controller, with the port."""
+        return self.url.partition("://")[2]
+
+
+def export(machines: t.Sequence[Exported], form: str) -> t.Any:
+    """Return the machines as data in the format of a deployer.
+
+    :raises InputError: an unknown format, or names that are equal in the format.
+    """
+    writers: t.Mapping[str, t.Callable[[t.Sequence[Exported]], t.Any]] = {IRONIC: _ironic, METAL3: _metal3, MAAS: _maas, FOREMAN: _foreman}
+    if form not in writers:
+        raise InputError(f"{form!r} is not supported.", "export_metal_formats", f"Use {', '.join(FORMATS)}.")
+    return writers[form](machines)
+
+
+def _known(**values: t.Any) -> dict[str, t.Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _ironic(machines: t.Sequence[Exported]) -> dict[str, t.Any]:
+    """The file of ``baremetal create``."""
+    nodes = []
+    for one in machines:
+        nodes.append(
+            {
+                "name": one.name,
+                "driver": "redfish",
+                "driver_info": {
+                    "redfish_address": one.url,
+                    "redfish_system_id": one.path,
+                    "redfish_username": one.user,
+                    "redfish_password": one.password,
+                    "redfish_verify_ca": one.verify_ca,
+                },
+                "properties": _known(
+                    cpus=one.cpus,
+                    memory_mb=one.memory_mib,
+                    # room for what the deployment adds, as inspection does
+                    local_gb=max(1, one.disk // GIB - 1) if one.disk else None,
+                    cpu_arch=one.arch,
+                    capabilities=f"boot_mode:{one.boot_mode}",
+                ),
+                "ports": [{"address": mac} for mac in one.macs],
+            }
+        )
+    return {"nodes": nodes}
+
+
+def _metal3(machines: t.Sequence[Exported]) -> list[dict[str, t.Any]]:
+    """Kubernetes objects: a Secret and a BareMetalHost for each machine."""
+    found: list[dict[str, t.Any]] = []
+    names: dict[str, str] = {}
+    for one in machines:
+        name = _LABEL.sub("-", one.name.lower()).strip("-")[:50] or "machine"
+        if name in names:
+            raise InputError(f"{one.name} and {names[name]} are both {name} in Kubernetes.", "export_metal_formats", "Rename one of them.")
+        names[name] = one.name
+        found.append(
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": f"{name}-bmc"},
+                "type": "Opaque",
+                "stringData": {"username": one.user, "password": one.password},
+            }
+        )
+        bmc: dict[str, t.Any] = {"address": f"redfish-virtualmedia+{one.url}{one.path}", "credentialsName": f"{name}-bmc"}
+        # Metal3 has no file of authorities for each host
+        if one.verify_ca is not True:
+            bmc["disableCertificateVerification"] = True
+        spec: dict[str, t.Any] = {"online": False, "bootMode": "UEFI" if one.boot_mode == UEFI else "legacy", "bmc": bmc}
+        if one.macs:
+            spec["bootMACAddress"] = one.macs[0]
+        found.append({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": name}, "spec": spec})
+    return found
+
+
+def _maas(machines: t.Sequence[Exported]) -> list[dict[str, t.Any]]:
+    """The parameters of ``maas PROFILE machines create``."""
+    return [
+        {
+            "hostname": one.name,
+            "architecture": f"{_ARCHITECTURES.get(one.arch, one.arch)}/generic",
+            "mac_addresses": list(one.macs),
+            "power_type": "redfish",
+            "power_parameters": {"power_address": one.url, "power_user": one.user, "power_pass": one.password, "node_id": one.system},
+        }
+        for one in machines
+    ]
+
+
+def _foreman(machines: t.Sequence[Exported]) -> list[dict[str, t.Any]]:
+    """The parameters of ``theforeman.foreman.host``."""
+    found = []
+    for one in machines:
+        interfaces: list[dict[str, t.Any]] = [
+            {"type": "interface", "mac": mac, "primary": not number, "provision": not number, "managed": not number} for number, mac in enumerate(one.macs)
+        ]
+        # the MAC of a controller is required, and not known here: one of the local range, always the same for the same machine
+        digits = uuid.uuid5(uuid.NAMESPACE_URL, f"{one.url}{one.path}").hex
+        mac = ":".join(["02", *(digits[index : index + 2] for index in range(0, 10, 2))])
+        bmc = {"type": "bmc", "mac": mac, "ip": one.host, "provider": "Redfish", "username": one.user, "password": one.password, "managed": False}
+        found.append({"name": one.name, "build": False, "managed": True, "interfaces_attributes": [*interfaces, bmc]})
+    return found

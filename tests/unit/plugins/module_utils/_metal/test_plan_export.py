@@ -1,0 +1,90 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Machines as the input of deployers."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_export, plan_machines
+
+VM = {"id": "controller1", "cpu": 2, "ram": 8, "boot_firmware": "efi", "nics": [{"bridge": "br-admin"}], "disks": [{"size": "40GiB"}]}
+
+
+def hostvars(**server: t.Any) -> dict[str, t.Any]:
+    bmc = {"address": "192.0.2.101:444", "user": "admin", "secret": "bmc/metal2", "system": "Self", "boot_mac": "52:54:00:AA:00:01", "verify_ca": "/ca.pem"}
+    return {
+        "metal1": {"ansible_host": "192.0.2.11", **server},
+        "metal2": {"ansible_host": "192.0.2.12", "bmc": bmc, "node_capacity": {"memory": 64, "cpus": 16}},
+        "controller1": {"vm_details": VM, "vm_host": "metal1", "footprint_cluster": "blue"},
+        "box": {"vm_details": {"id": "box", "hypervisor": "lxc"}, "vm_host": "metal1", "footprint_cluster": "blue"},
+    }
+
+
+def find(known: dict[str, t.Any], account: str | None = None) -> plan_machines.Found:
+    return plan_machines.find(known, list(known), account, lambda name: f"secret of {name}")
+
+
+def test_machines_are_vms_behind_the_emulator_and_servers_with_a_controller() -> None:
+    found = find(hostvars())
+    assert {one.name: (one.url, one.user, one.password, one.boot_mode) for one in found.machines} == {
+        "metal2": ("https://192.0.2.101:444", "admin", "secret of bmc/metal2", "uefi"),
+        "controller1": ("https://192.0.2.11:8443", "operator", "secret of redfish/operator", "uefi"),
+    }
+    assert found.skipped == {"metal1": "no bmc is set", "box": "a container cannot boot what a deployer provides"}
+
+
+def test_a_vm_is_exported_with_an_account_that_may_use_it() -> None:
+    accounts = [{"name": "other", "vms": ["controller2"]}, {"name": "mine", "vms": ["Controller1"], "secret": "s"}]
+    known = hostvars(redfish_emulator_accounts=accounts, redfish_emulator_port=9443, redfish_emulator_address="2001:db8::1")
+    one = next(each for each in find(known).machines if each.name == "controller1")
+    assert (one.user, one.password, one.url) == ("mine", "secret of s", "https://[2001:db8::1]:9443")
+    assert find(known, "other").skipped["controller1"] == "no account of redfish_emulator_accounts on metal1 may use it"
+    with pytest.raises(InputError, match="has no account unknown-one"):
+        find(known, "unknown-one")
+
+
+def test_ironic() -> None:
+    nodes = {node["name"]: node for node in plan_export.export(find(hostvars()).machines, "ironic")["nodes"]}
+    assert nodes["metal2"]["driver_info"] == {
+        "redfish_address": "https://192.0.2.101:444",
+        "redfish_system_id": "/redfish/v1/Systems/Self",
+        "redfish_username": "admin",
+        "redfish_password": "secret of bmc/metal2",
+        "redfish_verify_ca": "/ca.pem",
+    }
+    assert nodes["metal2"]["ports"] == [{"address": "52:54:00:aa:00:01"}]
+    assert nodes["controller1"]["properties"] == {
+        "cpus": 2, "memory_mb": 8192, "local_gb": 39, "cpu_arch": "x86_64", "capabilities": "boot_mode:uefi"
+    }  # fmt: skip
+
+
+def test_metal3() -> None:
+    objects = plan_export.export(find(hostvars()).machines, "metal3")
+    assert [(one["kind"], one["metadata"]["name"]) for one in objects] == [
+        ("Secret", "metal2-bmc"), ("BareMetalHost", "metal2"), ("Secret", "controller1-bmc"), ("BareMetalHost", "controller1")
+    ]  # fmt: skip
+    spec = objects[1]["spec"]
+    assert spec["bmc"]["address"] == "redfish-virtualmedia+https://192.0.2.101:444/redfish/v1/Systems/Self" and spec["bootMode"] == "UEFI"
+    twin = [one._replace(name=name) for one, name in zip(find(hostvars()).machines, ("a_b", "a.b"))]
+    with pytest.raises(InputError, match="are both a-b in Kubernetes"):
+        plan_export.export(twin, "metal3")
+
+
+def test_maas_and_foreman() -> None:
+    machines = find(hostvars()).machines
+    assert plan_export.export(machines, "maas")[0] == {
+        "hostname": "metal2",
+        "architecture": "amd64/generic",
+        "mac_addresses": ["52:54:00:aa:00:01"],
+        "power_type": "redfish",
+        "power_parameters": {"power_address": "https://192.0.2.101:444", "power_user": "admin", "power_pass": "secret of bmc/metal2", "node_id": "Self"},
+    }
+    host = plan_export.export(machines, "foreman")[1]
+    assert [each["type"] for each in host["interfaces_attributes"]] == ["interface", "bmc"] and host["interfaces_attributes"][1]["provider"] == "Redfish"
+    with pytest.raises(InputError, match="is not supported"):
+        plan_export.export(machines, "cobbler")
