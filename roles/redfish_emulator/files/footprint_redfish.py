@@ -36,10 +36,7 @@ class MachineDriver(libvirtdriver.LibvirtDriver):
 
     def get_boot_mode(self, identity: str) -> str:
         """Return the boot mode; a machine without a loader has the BIOS of QEMU."""
-        try:
-            return str(super().get_boot_mode(identity))
-        except error.NotSupportedError:
-            return "Legacy"
+        return super().get_boot_mode(identity) or "Legacy"
 
     def set_boot_mode(self, identity: str, boot_mode: str) -> None:
         """Set the boot mode, unless it is set: sushy-tools fails for a machine without a loader."""
