@@ -49,8 +49,8 @@ RETURN = r"""
 _value:
   description:
     - C(refused) (text with reason and hint, empty if nothing is refused), C(reasons), C(warnings), C(begin) (member → database → how it
-      starts the cluster), C(steps) (member → database → steps of M(reduced.footprint.ovn_database_member) after that), C(start) (members with stopped servers that must be
-      started before the decision is made again) and C(kick) (member → database → steps that remove servers).
+      starts the cluster), C(steps) (member → database → steps of M(reduced.footprint.ovn_database_member) after that), C(start)
+      (members with stopped servers that must be started before the decision is made again) and C(kick) (member → database → steps that remove servers).
   type: dict
 """
 

@@ -19,7 +19,8 @@ _HINT = "Use {controller: [{name: controller1, server: metal1, alive: true}, ...
 class Guest:
     """A VM on the node; ``cluster`` and ``id`` are ``None`` if it is not managed by this collection.
 
-    ``active``: it has a process. ``instance``: the instance of Nova that it is, as text. ``moved_to``: the server that runs the VM, if this is the old copy of an unconfirmed move.
+    ``active``: it has a process. ``instance``: the instance of Nova that it is, as text.
+    ``moved_to``: the server that runs the VM, if this is the old copy of an unconfirmed move.
     """
 
     name: str
