@@ -15,9 +15,9 @@ import yaml
 
 ROLES = pathlib.Path(__file__).resolve().parents[3] / "roles"
 LOADER = ROLES / "packages" / "tasks" / "distribution.yml"
-#: Files that may name a distribution: the loader, and the check of a role that supports one only.
-# these name the distribution in a message, or refuse all others
-CHECKS = ("compute", "keystone", "openstack_service")
+#: Roles that support one distribution: their checks refuse all others, or name it in a message.
+CHECKS = ("compute", "keystone", "openstack_service", "ovn_chassis", "ovn_database")
+#: Files that may name a distribution.
 NAMING = {LOADER, ROLES / "test_image" / "tasks" / "main.yml", *(ROLES / name / "tasks" / "check.yml" for name in CHECKS)}
 FILES = {
     role.name: sorted(path for path in (role / "vars").glob("*.yml") if path.name != "main.yml") for role in ROLES.iterdir() if (role / "vars").is_dir()
