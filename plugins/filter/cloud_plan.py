@@ -11,7 +11,7 @@ import typing as t
 DOCUMENTATION = r"""
 name: cloud_plan
 short_description: Check declared resources of a cloud and plan their creation
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

@@ -11,7 +11,7 @@ import typing as t
 DOCUMENTATION = r"""
 name: kolla_export
 short_description: Inventory and settings of kolla-ansible for a footprint
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

@@ -11,7 +11,7 @@ import typing as t
 DOCUMENTATION = r"""
 name: ovn_bridges
 short_description: Bridges of provider networks with their ports
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

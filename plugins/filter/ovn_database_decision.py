@@ -11,7 +11,7 @@ import typing as t
 DOCUMENTATION = r"""
 name: ovn_database_decision
 short_description: Decide which member creates the databases of OVN and which members join
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

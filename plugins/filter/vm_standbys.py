@@ -11,7 +11,7 @@ import typing as t
 DOCUMENTATION = r"""
 name: vm_standbys
 short_description: List the VMs of a server that are copied to another server
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:

@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: bmc
 author:
   - reduced.footprint authors (@reduced-footprint)
-version_added: 0.1.0
+version_added: 1.0.0
 short_description: The management controller of a server, with its password
 description:
   - Returns C(bmc) of a server in the inventory for the option C(bmc) of M(reduced.footprint.server_power). The password is read from the secret

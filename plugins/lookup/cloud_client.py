@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: cloud_client
 author:
   - reduced.footprint authors (@reduced-footprint)
-version_added: 0.1.0
+version_added: 1.0.0
 short_description: Whether the control node can manage a cloud
 description:
   - Returns a message for each requirement that is missing on the control node. These are the collection C(openstack.cloud) and the Python package

@@ -8,7 +8,7 @@ DOCUMENTATION = r"""
 name: deployer_export
 author:
   - reduced.footprint authors (@reduced-footprint)
-version_added: 0.1.0
+version_added: 1.0.0
 short_description: Servers and VMs as the input of deployers
 description:
   - Returns the servers with C(bmc) and the VMs of virt hosts with the role P(reduced.footprint.redfish_emulator#role) as data in the format of a
