@@ -27,6 +27,7 @@ COPY = COLLECTIONS / "ansible_collections" / "reduced" / "footprint"
 HOME = CACHE / "ansible-test-home"
 OUTPUT = ROOT / "tests" / "output"
 BIN = ROOT / ".venv" / "bin"
+OWN_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 # ansible-test downloads get-pip.py from a host that is not reachable from closed networks. ensurepip contains pip as well.
 GET_PIP = '''\
@@ -156,8 +157,7 @@ def search_path() -> str:
 
 def edges(versions: tuple[str, ...]) -> list[str]:
     """Return the first and the last of some versions of Python that are on this machine, without the one of the virtual environment."""
-    own = f"{sys.version_info.major}.{sys.version_info.minor}"
-    here = [version for version in versions if version != own and shutil.which(f"python{version}", path=search_path())]
+    here = [version for version in versions if version != OWN_PYTHON and shutil.which(f"python{version}", path=search_path())]
     return here[:1] + here[1:][-1:]
 
 

@@ -307,7 +307,7 @@ def test_the_stand_in_for_get_pip_is_python() -> None:
     [({"3.9", "3.10", "3.13"}, ["3.9", "3.13"]), ({"3.10"}, ["3.10"]), (set(), [])],
 )
 def test_sanity_uses_the_oldest_and_the_newest_python(monkeypatch: pytest.MonkeyPatch, found: set[str], expected: list[str]) -> None:
-    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    own = workspace.OWN_PYTHON
     monkeypatch.setattr(workspace.shutil, "which", lambda name, path: name if name.removeprefix("python") in found | {own} else None)
     versions = tuple(version for version in ("3.9", "3.10", "3.12", "3.13") if version != own)
     assert workspace.edges((*versions, own)) == expected
