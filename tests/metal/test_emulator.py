@@ -46,7 +46,7 @@ class Application:
         argv = [str(bare.environment() / "bin" / "python"), "-c", DRIVE]
         done = subprocess.run(argv, input=sent, env=env, capture_output=True, text=True, timeout=300, check=False)
         assert not done.returncode, done.stderr[-3000:]
-        return [(status, body) for status, body in map(json.loads, done.stdout.splitlines())]
+        return [(answer[0], answer[1]) for answer in map(json.loads, done.stdout.splitlines())]
 
 
 @pytest.fixture(name="application")

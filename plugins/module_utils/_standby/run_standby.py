@@ -73,8 +73,8 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     uri, record = found
     _refuse_unfit(uri, record.uuid)
     limit = parse_rate(params.get("bandwidth_limit"), "bandwidth_limit")
-    known = {"interval": params.get("interval_seconds"), "source": params.get("source") or platform.node(), "name": record.name, "uuid": record.uuid, "uri": uri, "bandwidth_limit": limit}
-    job = parse_job({**params, **known})
+    known = {"interval": params.get("interval_seconds"), "source": params.get("source") or platform.node(), "bandwidth_limit": limit}
+    job = parse_job({**params, **known, "name": record.name, "uuid": record.uuid, "uri": uri})
     if check_mode:
         code = _kept_code(store)
         changed = store.job() != job or not io_guard.is_guarded(job.name) or (code is not None and bool(io_timers.differing(job.id, job.interval, code)))

@@ -87,5 +87,6 @@ def test_a_vm_that_was_started_on_its_standby_may_stay_there() -> None:
 
 
 def test_copies_of_the_facts() -> None:
-    found = servers_from_variables({"metal2": {}}, ["metal2"], {}, {}, {"metal2": [{"id": "m", "part": "standby", "used_bytes": 5}, {"id": "x", "part": "source"}]})
+    copies = [{"id": "m", "part": "standby", "used_bytes": 5}, {"id": "x", "part": "source"}]
+    found = servers_from_variables({"metal2": {}}, ["metal2"], {}, {}, {"metal2": copies})
     assert found[0]["copies"] == {"m": 5}
