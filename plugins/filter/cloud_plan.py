@@ -37,7 +37,7 @@ options:
     default: []
   state:
     description:
-      - The existing resources by kind, as M(openstack.cloud.resources) returns them. Without it only the lists themselves are checked, and
+      - The existing resources by kind, as C(openstack.cloud.resources) returns them. Without it only the lists themselves are checked, and
         nothing is planned.
     type: dict
   checksums:
