@@ -50,6 +50,7 @@ _raw:
   elements: raw
 """
 
+import functools
 import pathlib
 import typing as t
 
@@ -77,9 +78,6 @@ class LookupModule(SecretsLookup):
         hostvars, groups = self._known.get("hostvars") or {}, self._known.get("groups") or {}
         names = self._option("hosts") or [*groups.get(SERVERS_GROUP, ()), *groups.get(VMS_GROUP, ())]
         recipe = Recipe.parse(32, ["ascii_letters", "digits"])
-
-        def password(name: str) -> str:
-            return secret(name, directory, recipe, **given)
-
+        password = functools.partial(secret, directory=directory, recipe=recipe, **given)
         found = plan_machines.find(hostvars, names, self._option("account"), password)
         return dict(found.skipped) if term == SKIPPED else plan_export.export(found.machines, term)
