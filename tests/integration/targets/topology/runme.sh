@@ -80,7 +80,7 @@ refused "Did you mean config_dump_format?" \
     reduced.footprint.config_dump -e config_dump_fromat=json
 
 # what is asked of a deployment is understood before any host is touched
-for asked in "nova|unknown service 'nova'" "keystone|keystone has no host"; do
+for asked in "manila|unknown service 'manila'" "keystone|keystone has no host"; do
     refused "${asked#*|}" ansible-playbook -i "${work}/hosts.ini" reduced.footprint.deploy_controllers -e expert_mode=true -e "deploy_controllers_components=${asked%%|*}"
 done
 refused "dependency cycle between services: a → b → a" ansible-playbook -i "${work}/hosts.ini" reduced.footprint.deploy_controllers \
