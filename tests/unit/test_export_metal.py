@@ -48,6 +48,21 @@ class Export(t.NamedTuple):
     folder: pathlib.Path
 
 
+def run(made: pathlib.Path, *more: str) -> str:
+    """Return the output of the playbook in a folder with an inventory."""
+    env = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")},
+        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
+        "ANSIBLE_HOME": str(made / "home"),
+        "ANSIBLE_CONFIG": str(made / "ansible.cfg"),
+        "ANSIBLE_NOCOLOR": "1",
+    }
+    argv = [str(pathlib.Path(sys.executable).with_name("ansible-playbook")), "reduced.footprint.export_metal", "-i", "nodes.yml"]
+    done = subprocess.run([*argv, *more], cwd=made, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
 @pytest.fixture(scope="module", name="export")
 def fixture_export(tmp_path_factory: pytest.TempPathFactory) -> Export:
     """The playbook in check mode, for real, and once more."""
@@ -59,20 +74,10 @@ def fixture_export(tmp_path_factory: pytest.TempPathFactory) -> Export:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{password}\n", "utf-8")
         path.chmod(0o600)
-    env = {
-        **{key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")},
-        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
-        "ANSIBLE_HOME": str(made / "home"),
-        "ANSIBLE_CONFIG": str(made / "ansible.cfg"),
-        "ANSIBLE_NOCOLOR": "1",
-    }
-    argv = [str(pathlib.Path(sys.executable).with_name("ansible-playbook")), "reduced.footprint.export_metal", "-i", "nodes.yml"]
     outputs = {}
     for name, more in (("check", ["--check"]), ("first", []), ("second", ["--diff"])):
-        done = subprocess.run([*argv, *more], cwd=made, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
-        assert done.returncode == 0, done.stdout
+        outputs[name] = run(made, *more)
         assert name != "check" or not (made / ".export").exists()
-        outputs[name] = done.stdout
     return Export(outputs, {form: (made / ".export" / file).read_text("utf-8") for form, file in FORMATS.items()}, made / ".export")
 
 
@@ -90,6 +95,11 @@ def test_passwords_are_in_private_files_only(export: Export) -> None:
 def test_what_is_not_exported_is_shown_with_the_reason(export: Export) -> None:
     text = export.outputs["second"]
     assert "no bmc is set" in text and "a container cannot boot what a deployer provides" in text, text
+
+
+def test_formats_as_text_and_an_empty_account_are_those_of_a_survey(export: Export, tmp_path: pathlib.Path) -> None:
+    run(export.folder.parent, "-e", "export_metal_formats=maas,metal3", "-e", "export_metal_account=", "-e", f"export_metal_directory={tmp_path}/files")
+    assert {path.name: path.read_text("utf-8") for path in (tmp_path / "files").iterdir()} == {FORMATS[form]: export.files[form] for form in ("maas", "metal3")}
 
 
 def test_metal3_is_a_document_for_each_object(export: Export) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean
 from ansible_collections.reduced.footprint.plugins.module_utils._metal.plan_export import BIOS, UEFI, Exported
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import MOST_CPUS, one_of, parse_count, parse_mib
 from ansible_collections.reduced.footprint.plugins.module_utils._power import model_bmc
@@ -32,10 +33,13 @@ def find(hostvars: t.Mapping[str, t.Any], names: t.Sequence[str], account: str |
 
     :arg account: name of the account at the emulators; ``None`` for the first one that may use the VM.
     :arg password: returns the password of a secret.
-    :raises InputError: invalid values of a host.
+    :raises InputError: an unknown host, or invalid values of a host.
     """
     machines, skipped = [], {}
-    for name in names:
+    for position, name in enumerate(names):
+        if name not in hostvars:
+            hint = did_you_mean(name, list(hostvars), "Use names of servers and VMs of the inventory.")
+            raise InputError(f"the inventory has no host {name}.", f"export_metal_hosts[{position}]", hint)
         known = hostvars[name]
         found = _vm(name, known, hostvars, account, password) if known.get("vm_details") is not None else _server(name, known, password)
         if isinstance(found, str):

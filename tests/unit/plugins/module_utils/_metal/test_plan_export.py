@@ -48,6 +48,12 @@ def test_a_vm_is_exported_with_an_account_that_may_use_it() -> None:
         find(known, "unknown-one")
 
 
+def test_an_unknown_host_is_named_with_a_similar_one() -> None:
+    with pytest.raises(InputError, match=r"export_metal_hosts\[1\]: the inventory has no host metal3") as raised:
+        plan_machines.find(hostvars(), ["metal2", "metal3"], None, str)
+    assert "Did you mean metal" in str(raised.value)
+
+
 def test_ironic() -> None:
     nodes = {node["name"]: node for node in plan_export.export(find(hostvars()).machines, "ironic")["nodes"]}
     assert nodes["metal2"]["driver_info"] == {
