@@ -59,7 +59,7 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - The report with V(ok), V(state), V(lines), V(table), V(services), V(links), V(ha_grade), V(ha), V(virtual_address_holder),
+    - The report with V(ok), V(state), V(lines), V(table), V(services), V(links), V(ha_grade), V(ha_grade_now), V(ha), V(virtual_address_holder),
       V(writer), V(database_members), V(servers), V(vms), V(standbys) and V(placement).
   type: dict
 """

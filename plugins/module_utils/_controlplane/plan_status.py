@@ -11,9 +11,12 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane, plan_health
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import size_text
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_availability import grade_availability
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_availability import Availability, grade_availability
 
 _STARTED = "started"
+#: Services that stop without a majority.
+_VOTING = ("galera", "rabbitmq")
+_WORST_FIRST = ("none", "restart", "quorum")
 _WORDS = {plan_controlplane.OK: "ok  ", plan_controlplane.WIP: "wip ", plan_controlplane.DEGRADED: "DEGRADED", plan_controlplane.DOWN: "DOWN"}
 
 
@@ -49,7 +52,7 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         ``migrations`` (list of ``name``, ``phase``, ``state``, ``downtime_seconds``, ``reason``, ``host``) and
         ``standbys`` (server → entries as returned by vm_standby_info).
     :returns: ``ok`` (nothing is degraded or down), ``state``, ``lines`` (text), ``table`` (text), ``services``, ``links``,
-        ``ha_grade``, ``ha`` (sentences), ``virtual_address_holder``, ``writer``, ``database_members`` (the ready ones),
+        ``ha_grade`` (as configured), ``ha_grade_now`` (with the votes that are there), ``ha`` (sentences), ``virtual_address_holder``, ``writer``, ``database_members`` (the ready ones),
         ``vms`` and ``servers`` counts, ``standbys`` (one entry for each copied VM), ``placement`` (each server with its VMs,
         services and the effect of its loss).
     """
@@ -67,8 +70,7 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     lines.extend(_migration(migration) for migration in found.get("migrations") or [])
     standbys = _standby_entries(found.get("standbys") or {})
     lines.extend(_standby(entry) for entry in standbys)
-    voters = [one.host for one in (*reports["galera"].members, *reports["galera"].witnesses)] if "galera" in reports else list(controllers)
-    availability = grade_availability({name: str((controllers.get(name) or {}).get("place") or name) for name in voters})
+    availability, now, missing = _availability(controllers, reports)
     state = plan_controlplane.worst(line.grade for line in lines)
     holders = [names for report in reports.values() for names in report.holders.values()]
     return {
@@ -79,7 +81,8 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "services": {name: report.as_dict() for name, report in reports.items()},
         "links": sorted({link for report in reports.values() for link in report.links}),
         "ha_grade": availability.grade,
-        "ha": [availability.words, *(loss.sentence() for loss in availability.losses)] if controllers else [],
+        "ha_grade_now": now.grade,
+        "ha": _ha_sentences(availability, now, missing) if controllers else [],
         "virtual_address_holder": holders[0][0] if holders and len(holders[0]) == 1 else None,
         "writer": plan_controlplane.writers_of(looks).get("mysql"),
         "database_members": sorted(member.host for member in reports["galera"].members if member.state == plan_controlplane.OK) if "galera" in reports else [],
@@ -89,8 +92,35 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
             "all": sum(len(_current_vms(seen)) for seen in servers.values()),
         },
         "standbys": standbys,
-        "placement": _placement(servers, controllers, reports, {loss.server: loss.sentence() for loss in availability.losses}),
+        "placement": _placement(servers, controllers, reports, {loss.server: loss.sentence() for loss in (*availability.losses, *now.losses)}),
     }
+
+
+def _availability(controllers: t.Mapping[str, t.Any], reports: t.Mapping[str, plan_controlplane.Report]) -> tuple[Availability, Availability, list[str]]:
+    """Return the availability as configured, the one with the votes that are there now, and the hosts whose votes are missing."""
+
+    def grade(names: t.Iterable[str], absent: int = 0) -> Availability:
+        return grade_availability({name: str((controllers.get(name) or {}).get("place") or name) for name in names}, absent)
+
+    voting = [(*report.members, *report.witnesses) for name, report in reports.items() if name in _VOTING]
+    if not voting:
+        configured = grade(controllers)
+        return configured, configured, []
+    current = [
+        grade([one.host for one in votes if one.state == plan_controlplane.OK], sum(1 for one in votes if one.state != plan_controlplane.OK))
+        for votes in voting
+    ]
+    missing = sorted({one.host for votes in voting for one in votes if one.state != plan_controlplane.OK})
+    galera = reports.get("galera")
+    configured = grade([one.host for one in (*galera.members, *galera.witnesses)] if galera else controllers)
+    return configured, min(current, key=lambda one: _WORST_FIRST.index(one.grade)), missing
+
+
+def _ha_sentences(configured: Availability, now: Availability, missing: t.Sequence[str]) -> list[str]:
+    losses = [loss.sentence() for loss in now.losses]
+    if not missing:
+        return [configured.words, *losses]
+    return [f"{now.words} (now, without the votes of {', '.join(missing)}; with them: {configured.grade})", *losses]
 
 
 def _placement(

@@ -10,7 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import build_status, read_results
-from tests.support.controlplane import UUID, galera, look, unit
+from tests.support.controlplane import UUID, galera, look, rabbitmq, unit
 
 
 NAMES = ["c1", "c2", "c3"]
@@ -196,3 +196,38 @@ def test_moved_controller_is_on_its_new_server_and_its_old_copy_is_a_note() -> N
     assert "ok   server metal1: 1 of 1 VMs running" in report["lines"]
     assert "NOTE VM c2: moved to metal3; the old copy is kept until the move is confirmed" in report["lines"]
     assert report["vms"] == {"running": 3, "all": 3}
+
+
+def witnessed(**parts: t.Any) -> dict[str, t.Any]:
+    """Two servers with a controller each and a witness; ``parts`` are changed controllers."""
+    votes = ["c1", "c2", "w"]
+    looks = {name: look(galera=galera(), rabbitmq=rabbitmq(votes, members=votes)) for name in votes[:2]}
+    vote = {"garbd@lab.service": unit()}
+    looks["w"] = {"addresses": ["192.0.2.3"], "services": {"witness": {"units": vote, "facts": {"connected": ["192.0.2.11"]}}, "rabbitmq": rabbitmq(votes, members=votes)}}
+    hosts = {name: {"reachable": True, "error": "", "place": name, "look": seen} for name, seen in looks.items()}
+    return {"controllers": {**hosts, **parts}, "members": {"galera": votes[:2], "rabbitmq": votes, "witness": ["w"]}}
+
+
+GONE = {"reachable": False, "error": "", "place": "w", "look": None}
+
+
+def test_the_grade_now_is_the_configured_one_while_all_votes_are_there() -> None:
+    report = build_status(witnessed())
+    assert (report["ha_grade"], report["ha_grade_now"]) == ("quorum", "quorum"), report["lines"]
+    assert report["ha"][0] == "quorum: the control plane survives the loss of any one server"
+
+
+@pytest.mark.parametrize("gone", ["w", "c2"])
+def test_the_grade_now_is_that_of_the_votes_that_are_there(gone: str) -> None:
+    report = build_status(witnessed(**{gone: {**GONE, "place": gone}}))
+    assert (report["ha_grade"], report["ha_grade_now"]) == ("quorum", "none")
+    assert report["ha"][0] == f"none: the control plane does not survive the loss of a server (now, without the votes of {gone}; with them: quorum)"
+    assert "without c1 (c1) 1 of 3 remain and 2 are needed: the control plane stops until it is back" in report["ha"]
+    assert {place["name"]: place["loss"] for place in report["placement"]}["c1"] == report["ha"][1]
+
+
+def test_a_broker_without_its_third_vote_lowers_the_grade_as_well() -> None:
+    found = witnessed()
+    found["controllers"]["w"]["look"]["services"]["rabbitmq"] = rabbitmq(state="failed")
+    report = build_status(found)
+    assert (report["ha_grade"], report["ha_grade_now"]) == ("quorum", "none")
