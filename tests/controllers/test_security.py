@@ -189,6 +189,27 @@ def test_other_rules_are_kept(lab: ControllersLab) -> None:
     lab.run("metal1", ["nft", "delete", "table", "inet", "operator"])
 
 
+def test_a_restart_of_the_loader_restarts_no_service(lab: ControllersLab) -> None:
+    units = ["mariadb.service", "rabbitmq-server.service", "memcached.service", "haproxy.service", "keepalived.service"]
+    show = ["systemctl", "show", "--property=Id,InvocationID", *units]
+    before = lab.run("metal1", show)
+    lab.run("metal1", ["systemctl", "restart", "footprint-allow-lists.service"])
+    lab.run("metal1", ["systemctl", "stop", "footprint-allow-lists.service"])
+    assert lab.run("metal1", show) == before
+
+
+def test_a_service_without_its_list_does_not_start(lab: ControllersLab) -> None:
+    broken = "/etc/reduced.footprint/allow-lists/zz_broken.nft"
+    lab.run("metal1", ["tee", broken], stdin="this is no rule\n")
+    try:
+        lab.run("metal1", ["systemctl", "restart", "memcached"], check=False)
+        assert lab.run("metal1", ["systemctl", "is-active", "memcached"], check=False).strip() != "active"
+    finally:
+        lab.run("metal1", ["rm", broken])
+    lab.run("metal1", ["systemctl", "reset-failed", "memcached"], check=False)
+    lab.run("metal1", ["systemctl", "start", "memcached"])
+
+
 def test_commands_in_the_cache_are_not_run(lab: ControllersLab, client: Client) -> None:
     """The intruder can write to memcached here: keystone must be safe without the allow-list."""
     lists(lab, {"memcached_allowed": [f"{lab.net}.1"]})

@@ -31,7 +31,7 @@ After=local-fs.target systemd-modules-load.service nftables.service
 Before=network-pre.target shutdown.target
 Wants=network-pre.target
 Conflicts=shutdown.target
-# each start of a service that requires this unit starts it again; a start limit would make these services fail as well
+# an operator may restart it as often as necessary
 StartLimitIntervalSec=0
 
 [Service]
@@ -54,10 +54,6 @@ AccuracySec=1s
 [Install]
 WantedBy=timers.target
 """
-_DROP_IN = f"""{_HEAD}[Unit]
-Requires={LOADER}
-After={LOADER}
-"""
 
 
 def path_of(name: str) -> str:
@@ -67,6 +63,15 @@ def path_of(name: str) -> str:
 
 def _drop_in(unit: str) -> str:
     return f"{_UNITS}/{unit}.d/footprint-allow-list.conf"
+
+
+def _drop_in_content(unit: str) -> str:
+    """Return the settings with which a unit loads the lists before each start, and does not start if they can not be loaded.
+
+    It does not require the loader's unit: a restart of that would restart each service, and with it the database of all members.
+    """
+    section = "Socket" if unit.endswith(".socket") else "Service"
+    return f"{_HEAD}[Unit]\nAfter={LOADER}\n\n[{section}]\n# as root, whatever the unit runs as\nExecStartPre=+{NFT} -f {ALL}\n"
 
 
 def enforce(
@@ -97,7 +102,7 @@ def _files(lists: t.Sequence[AllowList]) -> list[ConfigFile]:
         ConfigFile(f"{_UNITS}/{LOADER}", _LOADER),
         ConfigFile(f"{_UNITS}/{TIMER}", _TIMER),
     ]
-    return found + [ConfigFile(_drop_in(unit), _DROP_IN) for one in lists for unit in one.units]
+    return found + [ConfigFile(_drop_in(unit), _drop_in_content(unit)) for one in lists for unit in one.units]
 
 
 def _refuse_newer(path: str, found: t.Mapping[str, PathFound]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_nftables import PacketFilter
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_nftables import NFT, PacketFilter
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._service import plan_allow_list
 from ansible_collections.reduced.footprint.plugins.module_utils._service.io_service_host import ServiceHost
@@ -91,11 +91,27 @@ def test_written_loaded_and_then_left_alone():
     first = run(world, one())
     assert world.tables["footprint_memcached"] == world.files[path_of("memcached")]
     assert world.enabled == {LOADER, TIMER} and f"start {TIMER}" in world.done
-    assert f"Requires={LOADER}" in world.files["/etc/systemd/system/memcached.service.d/footprint-allow-list.conf"]
     assert first["changed"] and "load the allow-list of memcached" in first["actions"]
     world.done.clear()
     again = run(world, one())
     assert (again["changed"], again["actions"], world.done) == (False, [], [])
+
+
+@pytest.mark.parametrize(("unit", "section"), [("memcached.service", "Service"), ("footprint-galera-check.socket", "Socket")])
+def test_a_unit_does_not_start_without_its_list(unit, section):
+    world = World()
+    run(world, one(unit=unit))
+    lines = world.files[f"/etc/systemd/system/{unit}.d/footprint-allow-list.conf"].splitlines()
+    # a failed ExecStartPre fails the start; a dash before the command would ignore it
+    assert f"ExecStartPre=+{NFT} -f {ALL}" in lines[lines.index(f"[{section}]") :]
+
+
+def test_a_restart_of_the_loader_restarts_no_service():
+    world = World()
+    run(world, one())
+    text = world.files["/etc/systemd/system/memcached.service.d/footprint-allow-list.conf"]
+    assert f"After={LOADER}" in text
+    assert not any(word in text for word in ("Requires=", "BindsTo=", "PartOf=", "Requisite=", "PropagatesStopTo="))
 
 
 def test_services_that_restart_often_do_not_exhaust_the_loader():
