@@ -200,7 +200,7 @@ def test_a_restart_of_the_loader_restarts_no_service(lab: ControllersLab) -> Non
 
 def test_a_service_without_its_list_does_not_start(lab: ControllersLab) -> None:
     broken = "/etc/reduced.footprint/allow-lists/zz_broken.nft"
-    lab.run("metal1", ["tee", broken], stdin="this is no rule\n")
+    lab.run("metal1", ["tee", broken], stdin="wrong syntax\n")
     try:
         lab.run("metal1", ["systemctl", "restart", "memcached"], check=False)
         assert lab.run("metal1", ["systemctl", "is-active", "memcached"], check=False).strip() != "active"

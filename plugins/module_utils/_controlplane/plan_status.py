@@ -52,7 +52,8 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         ``migrations`` (list of ``name``, ``phase``, ``state``, ``downtime_seconds``, ``reason``, ``host``) and
         ``standbys`` (server → entries as returned by vm_standby_info).
     :returns: ``ok`` (nothing is degraded or down), ``state``, ``lines`` (text), ``table`` (text), ``services``, ``links``,
-        ``ha_grade`` (as configured), ``ha_grade_now`` (with the votes that are there), ``ha`` (sentences), ``virtual_address_holder``, ``writer``, ``database_members`` (the ready ones),
+        ``ha_grade`` (as configured), ``ha_grade_now`` (with the votes that are there),
+        ``ha`` (sentences), ``virtual_address_holder``, ``writer``, ``database_members`` (the ready ones),
         ``vms`` and ``servers`` counts, ``standbys`` (one entry for each copied VM), ``placement`` (each server with its VMs,
         services and the effect of its loss).
     """

@@ -203,7 +203,8 @@ def witnessed(**parts: t.Any) -> dict[str, t.Any]:
     votes = ["c1", "c2", "w"]
     looks = {name: look(galera=galera(), rabbitmq=rabbitmq(votes, members=votes)) for name in votes[:2]}
     vote = {"garbd@lab.service": unit()}
-    looks["w"] = {"addresses": ["192.0.2.3"], "services": {"witness": {"units": vote, "facts": {"connected": ["192.0.2.11"]}}, "rabbitmq": rabbitmq(votes, members=votes)}}
+    arbitrator = {"units": vote, "facts": {"connected": ["192.0.2.11"]}}
+    looks["w"] = {"addresses": ["192.0.2.3"], "services": {"witness": arbitrator, "rabbitmq": rabbitmq(votes, members=votes)}}
     hosts = {name: {"reachable": True, "error": "", "place": name, "look": seen} for name, seen in looks.items()}
     return {"controllers": {**hosts, **parts}, "members": {"galera": votes[:2], "rabbitmq": votes, "witness": ["w"]}}
 

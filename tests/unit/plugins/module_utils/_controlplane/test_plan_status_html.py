@@ -69,7 +69,8 @@ class Page(html.parser.HTMLParser):
 def test_the_page_shows_placement_services_losses_and_drift() -> None:
     page = Page(status_html(build_status(found()), "home", "noon"))
     for words in (
-        "Status of home", "2 of 3 servers answer, 3 of 3 virtual machines are running. As of noon.", "High availability none: ", "now, without the votes of c2; with them: restart",
+        "Status of home", "2 of 3 servers answer, 3 of 3 virtual machines are running. As of noon.", "High availability none: ",
+            "now, without the votes of c2; with them: restart",
         "without metal1 (c1) 1 of 3 remain", "4 GiB, 2 vCPUs, kvm",
         "running, changed outside, requires a restart", "old copy, moved to metal1", "c2: mariadb.service is failed", "clients of mysql are sent to c1",
         "vcpu", "DEGRADED galera: 2/3", "done, on metal1, 31.2 s of downtime",
