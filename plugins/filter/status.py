@@ -46,6 +46,14 @@ options:
     description: Each physical server with the result of M(reduced.footprint.vm_standby_info), empty for a server that was not reached.
     type: dict
     default: {}
+  clocks:
+    description: Hosts with RV(reduced.footprint.clock_info#module:clock), empty for a host that was not measured.
+    type: dict
+    default: {}
+  clock_limit:
+    description: Seconds by which clocks may differ.
+    type: float
+    default: 2.0
 """
 
 EXAMPLES = r"""
@@ -60,11 +68,12 @@ RETURN = r"""
 _value:
   description:
     - The report with V(ok), V(state), V(lines), V(table), V(services), V(links), V(ha_grade), V(ha_grade_now), V(ha), V(virtual_address_holder),
-      V(writer), V(database_members), V(servers), V(vms), V(standbys) and V(placement).
+      V(writer), V(database_members), V(servers), V(vms), V(standbys), V(clocks) and V(placement).
   type: dict
 """
 
 from ansible.errors import AnsibleFilterError
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_clock import LIMIT, compare_clocks
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import build_status, read_results
 
 
@@ -75,10 +84,13 @@ def status(
     migrations: t.Sequence[t.Mapping[str, t.Any]] = (),
     vm_hosts: t.Mapping[str, str] | None = None,
     standbys: t.Mapping[str, t.Mapping[str, t.Any]] | None = None,
+    clocks: t.Mapping[str, t.Mapping[str, t.Any] | None] | None = None,
+    clock_limit: float = LIMIT,
 ) -> dict[str, t.Any]:
     """Return the report on all hosts; see :func:`build_status`."""
     try:
-        return build_status(read_results(members, looks, vms or {}, migrations, vm_hosts or {}, standbys or {}))
+        found = read_results(members, looks, vms or {}, migrations, vm_hosts or {}, standbys or {})
+        return build_status({**found, "clocks": compare_clocks(clocks or {}, float(clock_limit))})
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise AnsibleFilterError(f"status: expected results of controlplane_info, vm_info and master_migrate_info: {error!r}") from None
 

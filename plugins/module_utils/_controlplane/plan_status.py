@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane, plan_health
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_clock, plan_controlplane, plan_health
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_availability import Availability, grade_availability
 
@@ -49,12 +49,12 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         ``drift`` and ``pending`` as returned by vm_info),
         ``controllers`` (name → ``reachable``, ``place``: the server on which it runs, ``error`` or empty, ``look``: the result
         of controlplane_info), ``members`` (service → its hosts) and
-        ``migrations`` (list of ``name``, ``phase``, ``state``, ``downtime_seconds``, ``reason``, ``host``) and
-        ``standbys`` (server → entries as returned by vm_standby_info).
+        ``migrations`` (list of ``name``, ``phase``, ``state``, ``downtime_seconds``, ``reason``, ``host``),
+        ``standbys`` (server → entries as returned by vm_standby_info) and ``clocks`` (a :class:`plan_clock.Skew`, or ``None``).
     :returns: ``ok`` (nothing is degraded or down), ``state``, ``lines`` (text), ``table`` (text), ``services``, ``links``,
         ``ha_grade`` (as configured), ``ha_grade_now`` (with the votes that are there),
         ``ha`` (sentences), ``virtual_address_holder``, ``writer``, ``database_members`` (the ready ones),
-        ``vms`` and ``servers`` counts, ``standbys`` (one entry for each copied VM), ``placement`` (each server with its VMs,
+        ``vms`` and ``servers`` counts, ``standbys`` (one entry for each copied VM), ``clocks``, ``placement`` (each server with its VMs,
         services and the effect of its loss).
     """
     servers = found.get("servers") or {}
@@ -71,6 +71,8 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     lines.extend(_migration(migration) for migration in found.get("migrations") or [])
     standbys = _standby_entries(found.get("standbys") or {})
     lines.extend(_standby(entry) for entry in standbys)
+    clocks: plan_clock.Skew | None = found.get("clocks")
+    lines.extend(_clocks(clocks) if clocks else ())
     availability, now, missing = _availability(controllers, reports)
     state = plan_controlplane.worst(line.grade for line in lines)
     holders = [names for report in reports.values() for names in report.holders.values()]
@@ -93,6 +95,7 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
             "all": sum(len(_current_vms(seen)) for seen in servers.values()),
         },
         "standbys": standbys,
+        "clocks": clocks.as_dict() if clocks else {},
         "placement": _placement(servers, controllers, reports, {loss.server: loss.sentence() for loss in (*availability.losses, *now.losses)}),
     }
 
@@ -213,6 +216,12 @@ def _addresses(reports: t.Mapping[str, plan_controlplane.Report]) -> t.Iterator[
     for report in reports.values():
         for address, names in report.holders.items():
             yield Line("virtual address", len(names) == 1, f"{address} is on {' and '.join(names) or 'no controller'}")
+
+
+def _clocks(skew: plan_clock.Skew) -> t.Iterator[Line]:
+    yield Line("clocks", skew.ok, skew.text, state=plan_controlplane.OK if skew.ok else plan_controlplane.DEGRADED)
+    if skew.free:
+        yield Line("clocks", True, f"no time service synchronizes {', '.join(skew.free)}", note=True)
 
 
 def _migration(seen: t.Mapping[str, t.Any]) -> Line:
