@@ -34,6 +34,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         (FOUND, {"metal1": []}, {"c1": "metal2"}, "lab"),
         lambda found: found["steps"] == [] and found["places"] == {"c1": "metal1"} and found["listed"],
     ),
+    "clock_skew": (
+        {"c1": {"offset_seconds": 0.0, "uncertainty_seconds": 0.1}, "c2": {"offset_seconds": -9.0, "uncertainty_seconds": 0.1}},
+        (2.0,),
+        lambda found: not found["ok"] and (found["ahead"], found["behind"]) == ("c1", "c2"),
+    ),
     "cloud_plan": (
         {"projects": [{"name": "red"}]},
         (HOSTVARS, [], {"projects": []}),
