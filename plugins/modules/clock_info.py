@@ -56,7 +56,7 @@ clock:
       type: float
       sample: 0.013
     synchronized:
-      description: Whether the kernel considers it synchronized by a time service. Null if the kernel does not tell.
+      description: Whether the kernel considers it synchronized by a time service. Null if the kernel does not report it.
       type: bool
       sample: true
     error_seconds:

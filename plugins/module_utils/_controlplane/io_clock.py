@@ -41,7 +41,7 @@ def read_clock() -> dict[str, t.Any]:
     """Return the time of this host, and whether a time service keeps it synchronized.
 
     :returns: ``time``, ``synchronized`` and ``error_seconds``, the largest error according to the kernel; both are ``None`` if the kernel
-        does not tell.
+        does not report it.
     """
     found = _Timex()
     # modes 0 only reads, which needs no privilege

@@ -25,7 +25,7 @@ def clock(offset: float, uncertainty: float = 0.01, synchronized: bool | None = 
         ({"c1": clock(0.0), "c2": clock(30.0), "c3": clock(0.1)}, False, ("c2", "c1")),
         # the control node itself may be wrong: only the differences of the members count
         ({"c1": clock(3600.0), "c2": clock(3600.5)}, True, ("c2", "c1")),
-        # what a slow connection cannot tell is not refused, and does not hide a pair that is known for certain
+        # what a slow connection leaves uncertain is not refused, and does not hide a pair that is known for certain
         ({"c1": clock(0.0), "c2": clock(9.0, 8.0)}, True, ("c2", "c1")),
         ({"c1": clock(0.0), "c2": clock(9.0, 8.0), "c3": clock(-4.0)}, False, ("c2", "c3")),
         ({"c1": clock(0.0), "c2": clock(40.0, 42.0), "c3": clock(-4.0)}, False, ("c1", "c3")),
