@@ -36,6 +36,9 @@ LAB_SETTINGS: t.Mapping[str, t.Any] = {
     "master_migrate_boot_timeout": 900,
     "spawn_vms_address_timeout": 1800,
     "spawn_vms_ready_timeout": 1800,
+    # the defaults declare a machine dead that takes longer than 5 seconds for the banner of ssh
+    "status_ssh_args": "-o ControlMaster=no -o ConnectTimeout=120",
+    "status_timeout": 900,
 }
 
 
