@@ -21,6 +21,7 @@ from unittest import mock
 
 from lxml import etree
 
+from ansible_collections.reduced.footprint.plugins.filter.maintenance_plan import maintenance_plan
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_rolling, run_write_probe
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_backup import Backup
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeRequest, prepare_node
@@ -132,6 +133,14 @@ def settings(home: pathlib.Path) -> SettingsHost:
     return SettingsHost(str(home))
 
 
+def maintenance(journal: str = "") -> dict[str, t.Any]:
+    """Return the plan of the maintenance of a server with one VM."""
+    looks = {name: look(name == "c1") for name in CONTROLLERS}
+    places = dict(zip(CONTROLLERS, ("metal1", "metal2", "metal3")))
+    vms = [{"name": "c1", "id": "c1", "state": "running", "hypervisor": "qemu"}]
+    return maintenance_plan(looks, ["metal1"], server="metal1", members={"galera": CONTROLLERS}, vms=vms, places=places, journal=journal)
+
+
 def rolling(journal: t.Any = None) -> plan_rolling.Plan:
     """Return the plan of a rolling restart."""
     members = dict.fromkeys(("galera", "rabbitmq", "load_balancer"), CONTROLLERS)
@@ -176,6 +185,7 @@ def write_all(home: pathlib.Path) -> None:
     _host(home, work)
     _text(home, "backup", BACKUP.note())
     _text(home, "allow_list", run_allow_list._files(parse_allow_lists(LISTS))[0].content)  # pylint: disable=protected-access
+    _text(home, "maintenance", json.dumps(maintenance()["journal"], indent=4, sort_keys=True) + "\n")
     _text(home, "rolling_restart", json.dumps(rolling().as_dict()["journal"], indent=4, sort_keys=True) + "\n")
     target = io_blocks.Target("/dev/null", io_blocks.BLOCK, home / "block_hashes")
     target.keep(bytes(32))

@@ -170,6 +170,13 @@ def rolling(home: pathlib.Path, text: bytes) -> t.Any:
     return found["journal"]["began"]
 
 
+def maintenance(home: pathlib.Path, text: bytes) -> t.Any:
+    found = state_files.maintenance(text.decode())
+    if found.get("error"):
+        raise RefusedError(found["error"], hint=model_schema.HINT)
+    return found["begun"], found["steps"]
+
+
 def block_hashes(home: pathlib.Path, text: bytes) -> t.Any:
     place(bytes(io_blocks.BLOCK), home / "device")
     return bytes(io_blocks.Target(str(home / "device"), io_blocks.BLOCK, place(text, home / "list")).hashes()) == bytes(32)
@@ -216,6 +223,7 @@ READERS: t.Mapping[str, tuple[t.Any, ...]] = {
     "write_probe": (write_probe, ("192.0.2.20", 3306)),
     "allow_list": (allow_list, None),
     "backup": (lambda home, text: parse_note(text.decode(), "a file"), state_files.BACKUP),
+    "maintenance": (maintenance, (True, [{"name": "c1", "action": "stop", "destination": ""}])),
     "rolling_restart": (rolling, "2026-11-24"),
     "block_hashes": (block_hashes, True, False),
     "manifest": (manifest, Header("a1", 5), None),

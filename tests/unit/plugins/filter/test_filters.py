@@ -58,6 +58,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         (KOLLA, {"control": ["c1"], "compute": ["c1"]}, [], "192.0.2.20"),
         lambda found: "c1 ansible_host=192.0.2.1 network_interface=eth0 neutron_external_interface=eth1" in found["inventory"],
     ),
+    "maintenance_plan": (
+        LOOKS,
+        (["metal1"], [], "metal1", MEMBERS, FOUND["metal1"], {"c1": "metal1"}),
+        lambda found: not found["ok"] and found["steps"] == [{"name": "c1", "action": "stop", "destination": ""}],
+    ),
     "member_addresses": (
         ["c1", "c2", "c3", "c4"],
         ({"c1": {"x_address": "192.0.2.9", "ansible_host": "192.0.2.1"}, "c2": {"x_address": "", "ansible_host": "192.0.2.2"}, "c3": {}}, "x_address"),

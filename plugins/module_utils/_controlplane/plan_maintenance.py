@@ -1,0 +1,134 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plan the maintenance of a server: whether it may be emptied now, what happens to its VMs, and what an interrupted run left."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+
+MOVE, STOP = "move", "stop"
+_PREFIX = "maintain_virt_node"
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """The options of the operator.
+
+    :arg destinations: VM → the server it is moved to while its server is maintained.
+    :arg restart_elsewhere: whether a VM that cannot be moved live may be restarted at its destination.
+    :arg accept_outage: whether a service may lose its majority meanwhile.
+    """
+
+    destinations: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    restart_elsewhere: bool = False
+    accept_outage: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """What happens to a running VM: it is moved to a destination, or stopped and started again."""
+
+    name: str
+    action: str
+    destination: str = ""
+
+    @property
+    def text(self) -> str:
+        """Return the step as text."""
+        return f"{self.name} is moved to {self.destination}, and back" if self.action == MOVE else f"{self.name} is shut down, and started again"
+
+
+def order_servers(asked: t.Sequence[str], known: t.Sequence[str], journal: t.Mapping[str, t.Any] | None) -> list[str]:
+    """Return the servers in the order of their maintenance; the one that an interrupted run left unfinished comes first.
+
+    :raises InputError: an unknown server.
+    :raises RefusedError: the unfinished one is not among them.
+    """
+    for number, name in enumerate(asked):
+        if name not in known:
+            raise model_errors.InputError(f"{name} is not a virt host.", f"{_PREFIX}_servers[{number}]", f"Use some of {', '.join(known)}.")
+    servers = list(dict.fromkeys(asked or known))
+    unfinished = str((journal or {}).get("server") or "")
+    done = set((journal or {}).get("done") or ())
+    if unfinished and unfinished not in servers:
+        raise model_errors.RefusedError(
+            f"the maintenance of {unfinished} is unfinished ({(journal or {}).get('stage')}).",
+            f"{_PREFIX}_servers",
+            f"Finish it with -e {_PREFIX}_servers={unfinished}, or discard its journal with -e {_PREFIX}_forget=true after you started its VMs.",
+        )
+    return sorted((name for name in servers if name not in done), key=lambda name: (name != unfinished, servers.index(name)))
+
+
+def plan(
+    server: str,
+    vms: t.Sequence[t.Mapping[str, t.Any]],
+    members: plan_controlplane.Members,
+    looks: plan_controlplane.Looks,
+    places: t.Mapping[str, str],
+    policy: Policy,
+    journal: t.Mapping[str, t.Any] | None = None,
+) -> dict[str, t.Any]:
+    """Decide whether a server may be maintained now, and what happens to its VMs.
+
+    :arg vms: the VMs of this server, as returned by ``vm_info``.
+    :arg places: host → its server.
+    :arg journal: of an interrupted run; its VMs are those of the unfinished server.
+    """
+    begun = (journal or {}).get("server") == server
+    stage = str((journal or {}).get("stage") or "") if begun else ""
+    here = {host for names in members.values() for host in names if (places.get(host) or host) == server}
+    steps, why = ([Step(**one) for one in (journal or {}).get("steps") or ()], []) if begun else _steps(server, vms, policy)
+    why += _quorums(server, here, begun, plan_controlplane.evaluate(members, looks), policy)
+    lines = [f"{server}: {'continues, ' + stage if begun else 'maintenance'}"]
+    lines += [f"  {step.text}" for step in steps] or ["  it has no running VMs"]
+    return {
+        "ok": not why, "why": why, "lines": lines, "begun": begun, "stage": stage, "members": sorted(here),
+        "steps": [dataclasses.asdict(step) for step in steps],
+        "journal": {"server": server, "stage": stage or "emptying", "steps": [dataclasses.asdict(step) for step in steps],
+                    "done": list((journal or {}).get("done") or ())},
+    }  # fmt: skip
+
+
+def _steps(server: str, vms: t.Sequence[t.Mapping[str, t.Any]], policy: Policy) -> tuple[list[Step], list[str]]:
+    steps, why = [], []
+    for vm in vms:
+        name = str(vm["name"])
+        if vm.get("moved") or vm.get("state") not in ("running", "paused", "suspended"):
+            continue
+        if vm.get("instance"):
+            why.append(f"{name} is an instance of the cloud: disable the compute service of {server} and migrate it first")
+            continue
+        destination = policy.destinations.get(str(vm.get("id") or name))
+        if destination is None:
+            steps.append(Step(name, STOP))
+        elif destination == server:
+            why.append(f"{_PREFIX}_destinations.{name}: {server} is the server that is maintained. Use another one")
+        elif vm.get("hypervisor") == "lxc" and not policy.restart_elsewhere:
+            why.append(f"{name} is a container, which cannot be moved live. Restart it on {destination} with -e {_PREFIX}_restart_elsewhere=true")
+        else:
+            steps.append(Step(name, MOVE, destination))
+    return steps, why
+
+
+def _quorums(server: str, here: set[str], begun: bool, reports: t.Mapping[str, plan_controlplane.Report], policy: Policy) -> list[str]:
+    """Return the reasons of the control plane against losing the members on a server."""
+    why = []
+    for name, report in reports.items():
+        voters = (*report.members, *report.witnesses)
+        # an interrupted run may have left those on this server stopped, which may be the reason of the problems of the service
+        why += [] if begun else [f"{name}: {text}" for text in report.why]
+        why += [f"{name} on {one.text}" for one in report.unhealthy if not (begun and one.host in here)]
+        lost = [one.host for one in voters if one.host in here]
+        left = sum(1 for one in voters if one.state == plan_controlplane.OK and one.host not in here)
+        if lost and left < report.needed and not policy.accept_outage:
+            why.append(
+                f"without {server} ({', '.join(lost)}) {name} would have {left} of {report.votes} members left and needs {report.needed}. Move a member "
+                f"to another server first, or accept the interruption with -e {_PREFIX}_accept_outage=true"
+            )
+    return why

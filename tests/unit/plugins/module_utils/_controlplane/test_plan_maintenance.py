@@ -1,0 +1,130 @@
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+
+"""The decisions about the maintenance of a server."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.reduced.footprint.plugins.filter.maintenance_plan import maintenance_plan
+from tests.support.controlplane import galera, look
+
+KNOWN = ["metal1", "metal2", "metal3"]
+NAMES = ["c1", "c2", "c3"]
+PLACES = dict(zip(NAMES, KNOWN))
+MEMBERS = {"galera": NAMES, "load_balancer": NAMES}
+
+
+def vm(name: str, **more: t.Any) -> dict[str, t.Any]:
+    return {"name": name, "id": name, "state": "running", "hypervisor": "qemu", "moved": None, "instance": None, **more}
+
+
+def looks(down: t.Sequence[str] = ()) -> dict[str, t.Any]:
+    up = [name for name in NAMES if name not in down]
+    return {name: look(name == up[0], galera=galera(size=len(up))) if name in up else {} for name in NAMES}
+
+
+def planned(server: str = "metal1", vms: t.Sequence[t.Any] = (vm("c1"),), found: t.Any = None, places: t.Any = None, **more: t.Any) -> dict[str, t.Any]:
+    return maintenance_plan(found or looks(), KNOWN, server=server, members=MEMBERS, vms=vms, places=places or PLACES, **more)
+
+
+def journal(**values: t.Any) -> str:
+    steps = [{"name": "c1", "action": "stop", "destination": ""}]
+    return json.dumps({"schema": 1, "server": "metal1", "stage": "emptying", "steps": steps, "done": [], **values})
+
+
+def test_a_member_whose_peers_serve_is_shut_down() -> None:
+    found = planned(vms=[vm("c1"), vm("off", state="shutdown"), vm("old", moved="metal2")])
+    assert (found["ok"], found["why"], found["members"]) == (True, [], ["c1"])
+    assert found["steps"] == [{"name": "c1", "action": "stop", "destination": ""}]
+    assert found["journal"] == {"schema": 1, "server": "metal1", "stage": "emptying", "steps": found["steps"], "done": []}
+
+
+def test_the_last_member_of_a_majority_is_refused() -> None:
+    # two of three controllers are on one server
+    places = {"c1": "metal1", "c2": "metal1", "c3": "metal2"}
+    found = planned(vms=[vm("c1"), vm("c2")], places=places)
+    assert not found["ok"]
+    assert found["why"] == [
+        "without metal1 (c1, c2) galera would have 1 of 3 members left and needs 2. Move a member to another server first, or accept the interruption with "
+        "-e maintain_virt_node_accept_outage=true"
+    ]
+    assert planned(vms=[vm("c1"), vm("c2")], places=places, accept_outage=True)["ok"]
+    assert planned(server="metal2", vms=[vm("c3")], places=places)["ok"]
+
+
+def test_no_server_is_emptied_while_a_member_elsewhere_is_down() -> None:
+    found = planned(found=looks(down=["c3"]))
+    assert not found["ok"] and "galera on c3: does not answer" in found["why"]
+    assert any(text.startswith("without metal1 (c1) galera would have 1 of 3") for text in found["why"])
+
+
+def test_a_member_that_an_interrupted_run_stopped_does_not_stop_the_next_run() -> None:
+    assert not planned(vms=[vm("c1", state="shutdown")], found=looks(down=["c1"]))["ok"]
+    found = planned(vms=[vm("c1", state="shutdown")], found=looks(down=["c1"]), journal=journal(stage="restarted"))
+    # the VM is still started again, although it does not run now
+    assert (found["ok"], found["begun"], found["stage"], [step["name"] for step in found["steps"]]) == (True, True, "restarted", ["c1"]), found["why"]
+    assert found["lines"][0] == "metal1: continues, restarted"
+    # another member is down as well
+    assert not planned(vms=[], found=looks(down=["c1", "c2"]), journal=journal())["ok"]
+
+
+@pytest.mark.parametrize(
+    ("machine", "options", "result"),
+    [
+        (vm("web"), {}, "stop"),
+        (vm("web"), {"destinations": {"web": "metal2"}}, "move"),
+        (vm("web", hypervisor="lxc"), {"destinations": {"web": "metal2"}, "restart_elsewhere": True}, "move"),
+        (vm("web", hypervisor="lxc"), {"destinations": {"web": "metal2"}}, "Restart it on metal2 with -e maintain_virt_node_restart_elsewhere=true"),
+        (vm("web"), {"destinations": {"web": "metal1"}}, "maintain_virt_node_destinations.web: metal1 is the server that is maintained"),
+        (vm("instance-1", instance={"name": "x"}), {}, "instance-1 is an instance of the cloud"),
+    ],
+)
+def test_what_happens_to_a_vm(machine: dict[str, t.Any], options: dict[str, t.Any], result: str) -> None:
+    found = planned(vms=[machine], **options)
+    if result in ("stop", "move"):
+        assert found["ok"] and [step["action"] for step in found["steps"]] == [result]
+    else:
+        assert not found["ok"] and result in found["why"][0] and not found["steps"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "kept", "servers"),
+    [
+        ("", "", KNOWN),
+        ("metal3, metal1", "", ["metal3", "metal1"]),
+        (["metal2", "metal2"], "", ["metal2"]),
+        ("", journal(server="metal2", done=["metal1"]), ["metal2", "metal3"]),
+        ("", journal(server="metal3"), ["metal3", "metal1", "metal2"]),
+        ("", journal(server="", done=KNOWN), []),
+    ],
+)
+def test_the_unfinished_server_comes_first(asked: t.Any, kept: str, servers: list[str]) -> None:
+    assert maintenance_plan({}, KNOWN, asked, journal=kept) == {"servers": servers}
+
+
+@pytest.mark.parametrize(
+    ("asked", "options", "words"),
+    [
+        ("metal1,metl2", {}, "maintain_virt_node_servers[1]: metl2 is not a virt host. Use some of metal1, metal2, metal3."),
+        ("", {"destinations": {"web": "metal9"}}, "maintain_virt_node_destinations.web: 'metal9' is not a virt host."),
+        ("metal2", {"journal": journal()}, "the maintenance of metal1 is unfinished (emptying). Finish it with -e maintain_virt_node_servers=metal1"),
+        ("", {"journal": journal(schema=99)}, "has the schema 99"),
+    ],
+)
+def test_a_request_that_is_refused(asked: str, options: dict[str, t.Any], words: str) -> None:
+    assert words in maintenance_plan({}, KNOWN, asked, **options)["error"]
+
+
+def test_a_journal_that_is_damaged() -> None:
+    with pytest.raises(AnsibleFilterError, match="cannot parse the journal"):
+        maintenance_plan({}, KNOWN, journal="{")
+
+
+def test_servers_without_a_control_plane() -> None:
+    found = maintenance_plan({}, KNOWN, server="metal1", vms=[vm("web")])
+    assert found["ok"] and found["members"] == []
