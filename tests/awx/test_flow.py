@@ -180,7 +180,7 @@ def test_a_playbook_that_changes_nothing_here(site: Site, playbook: str, answers
 
 
 def test_a_rolling_restart(site: Site) -> None:
-    done = site.succeeds("rolling_restart", rolling_restart_action="restart", components=["galera"], rolling_restart_accept_outage="false")
+    done = site.succeeds("rolling_restart", rolling_restart_action="restart", rolling_restart_components=["galera"], rolling_restart_accept_outage="false")
     assert "3 of 3 done" in done.text
 
 
