@@ -148,4 +148,10 @@ options:
     description: Power off a VM that does not shut down in time.
     type: bool
     default: false
+  keep_shared:
+    description:
+      - With O(state=absent), keep the node with its record, pools and networks if it has VMs of another cluster, or was recorded for another
+        cluster. Only the VMs of O(cluster) are removed.
+    type: bool
+    default: false
 """

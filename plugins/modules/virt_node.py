@@ -264,6 +264,7 @@ _REMOVAL: dict[str, dict[str, t.Any]] = {
     "leave_instances": {"type": "bool", "default": False},
     "shutdown_timeout": {"type": "int", "default": 120},
     "force": {"type": "bool", "default": False},
+    "keep_shared": {"type": "bool", "default": False},
 }
 _BOTH = ("name", "cluster", "roles", "vms", "uri", "container_uri", "facts_file")
 

@@ -74,6 +74,7 @@ class RemovalRequest:
     quorum_roles: t.Sequence[str] = ("controller",)
     shutdown_timeout: float = 120
     force: bool = False
+    keep_shared: bool = False
     uri: str = "qemu:///system"
     container_uri: str = "lxc:///system"
     facts_file: str = io_facts.FACTS_FILE
@@ -124,14 +125,16 @@ def remove_node(request: RemovalRequest, *, check_mode: bool, backend: t.Any = N
     if not there and ROLE_VIRT in (_recorded(recorded, "roles") or ()):
         raise BackendError(removal.unreachable, hint="Start libvirt on the host; without it its VMs cannot be listed.")
     plan = plan_removal.plan_removal(node.name, [guest for guest, unused in removal.guests], quorums, policy)
-    removal.decide(plan, text)
+    others = sorted({guest.cluster for guest, unused in removal.guests if guest.cluster} | {str(_recorded(recorded, "cluster") or "")} - {""})
+    others = [name for name in others if name != node.cluster] if request.keep_shared else []
+    removal.decide(plan, text, others)
     if removal.result.actions:
         removal.result.refusal = plan_removal.refusal(node.name, plan, policy, request.confirm, removal.busy() + removal.refused)
         if removal.result.refusal is not None:
             # the warnings describe actions that are not performed
             removal.result.warnings = []
         if not check_mode and removal.result.refusal is None:
-            removal.do(plan, bool(text))
+            removal.do(plan, bool(text) and not others)
     return removal.result
 
 
@@ -187,8 +190,11 @@ class _Removal:
         found = [f"{name} ({state})" for name, state in sorted(self.backend.migrations().items()) if state in _UNFINISHED]
         return found + [f"the move of {note.name} ({note.state})" for note in self.backend.moved().values() if note.state in (MOVING, ARRIVING)]
 
-    def decide(self, plan: RemovalPlan, record: str) -> None:
-        """Decide all actions in order, with their warnings and diffs."""
+    def decide(self, plan: RemovalPlan, record: str, others: t.Sequence[str]) -> None:
+        """Decide all actions in order, with their warnings and diffs.
+
+        :arg others: other clusters that use the server, which remains their node.
+        """
         result = self.result
         result.vms = [_vm_result(guest, fate, plan) for guest, fate in plan.fates]
         result.quorums = [{**dataclasses.asdict(loss), "members": list(loss.members), "kept": loss.kept} for loss in plan.losses]
@@ -206,6 +212,10 @@ class _Removal:
         left = [guest.name for guest in plan.with_fate(plan_removal.LEFT) if guest.active]
         if left:
             result.warnings.append(f"still running, because remove_vms is not set: {', '.join(left)}; their autostart is disabled")
+        if others:
+            result.warnings.append(f"the server remains a virt host with its pools and networks: it is used by {', '.join(others)}")
+            self.networks, self.pools = [], []
+            return
         gone = {guest.uuid for guest in plan.with_fate(plan_removal.REMOVED)}
         uses = [(guest.name, use) for guest, use in self.guests if guest.uuid not in gone]
         self.networks = [network for network in self.networks if network.ours and not self._held("network", network.name, uses)]

@@ -111,6 +111,26 @@ def test_disks_go_only_when_asked(host):
     assert "remove c1 with disks" in host.done
 
 
+def test_a_server_of_two_clusters_remains_the_node_of_the_other(host):
+    result = run(host, keep_shared=True)
+    assert host.done == ["remove box", "remove c1"] and host.text and len(host.pool_list) == 3
+    assert "the server remains a virt host with its pools and networks: it is used by other" in result.warnings
+    assert run(host, keep_shared=True, confirm=None).actions == []
+
+
+def test_a_server_recorded_for_another_cluster_is_kept_without_its_vms(host):
+    host.records[QEMU] = [one for one in host.records[QEMU] if one.name != "theirs"]
+    host.text = '{"attributes": {"name": "metal1", "cluster": "other", "roles": ["virt"]}}'
+    run(host, keep_shared=True)
+    assert host.done == ["remove box", "remove c1"] and host.text
+
+
+def test_a_server_of_one_cluster_is_not_shared(host):
+    host.records[QEMU] = [one for one in host.records[QEMU] if one.name != "theirs"]
+    run(host, keep_shared=True)
+    assert host.done == ALL
+
+
 def test_a_quorum_is_kept(host):
     dead = {"controller": [dict(member, alive=member["name"] != "c2") for member in QUORUMS["controller"]]}
     refused = run(host, quorums=dead)
