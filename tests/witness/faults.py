@@ -76,12 +76,12 @@ def _cut(*directions: tuple[str, str]) -> Act:
 def links() -> t.Iterator[Fault]:
     """Yield each link cut in both directions and in each, and each machine cut off from both others."""
     for one, other in itertools.combinations(MACHINES, 2):
-        yield Fault(f"no frames between {one} and {other}", _cut((one, other), (other, one)), repair)
-        yield Fault(f"no frames from {one} to {other}", _cut((one, other)), repair)
-        yield Fault(f"no frames from {other} to {one}", _cut((other, one)), repair)
+        yield Fault(f"no frames between {one} and {other}", _cut((one, other), (other, one)), repair, most=10)
+        yield Fault(f"no frames from {one} to {other}", _cut((one, other)), repair, most=10)
+        yield Fault(f"no frames from {other} to {one}", _cut((other, one)), repair, most=10)
     for one in MACHINES:
         others = [name for name in MACHINES if name != one]
-        yield Fault(f"{one} cut off from both others", _cut(*((one, each) for each in others), *((each, one) for each in others)), repair)
+        yield Fault(f"{one} cut off from both others", _cut(*((one, each) for each in others), *((each, one) for each in others)), repair, most=10)
 
 
 class Flapping:

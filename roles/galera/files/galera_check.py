@@ -46,7 +46,7 @@ class Database:
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Returns the same response for any path."""
+    """Returns the same response for any path but ``/members``, which returns the addresses of the members that have the cluster's data."""
 
     server_version = "footprint"
     sys_version = ""
@@ -55,11 +55,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:  # pylint: disable=invalid-name
         """Check the member and respond."""
+        status: dict[str, str] = {}
         try:
-            why = galera_plan.problems(self.database.status(), serves=True)
+            status = self.database.status()
+            why = galera_plan.problems(status, serves=True)
         except (pymysql.MySQLError, OSError) as error:
             why = (f"the server does not answer: {error}",)
-        body = ("\n".join(why or ("ready",)) + "\n").encode()
+        lines: t.Sequence[str] = why or ("ready",)
+        if self.path == "/members" and not why:
+            # a witness has no address
+            lines = [each.rpartition(":")[0].strip("[]") for each in status.get("wsrep_incoming_addresses", "").split(",") if ":" in each]
+        body = ("\n".join(lines) + "\n").encode()
         self.send_response(503 if why else 200)
         self.send_header("Content-Type", "text/plain; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
