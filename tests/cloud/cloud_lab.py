@@ -14,6 +14,18 @@ from rflab.plays import PlayRun
 OVN = "/etc/reduced.footprint/ovn"
 DATABASES = {"nb": "OVN_Northbound", "sb": "OVN_Southbound"}
 PORTS = {"nb": 6641, "sb": 6642}
+#: A controller, and a compute server whose bridge to the admin network is the uplink of the provider network.
+SERVICES, COMPUTE = "metal1", "metal2"
+GROUPS = {"controller": [SERVICES], "virt": [COMPUTE], "compute": [COMPUTE]}
+CLOUD = {
+    "footprint_cloud": True,
+    "footprint_components": None,
+    "virt_host_bridges": [{"name": "br-admin", "ports": ["eno1"]}],
+    # the simulated servers cannot create control groups for QEMU
+    "virt_host_qemu_conf": {"cgroup_controllers": []},
+    "ovn_chassis_bridge_mappings": {"provider": "br-ex"},
+    "ovn_chassis_uplinks": {"br-ex": "br-admin"},
+}
 
 
 class CloudLab(ControllersLab):
