@@ -69,7 +69,9 @@ def plan_files(config: ServiceConfig, found: t.Mapping[str, PathFound]) -> tuple
         existing = found.get(file.folder)
         group, mode = file.folder_group or "root", file.folder_mode or 0o755
         specified = file.folder_group is not None or file.folder_mode is not None
-        if existing is None or specified and (existing.group, existing.mode) != (group, mode):
+        # of a new directory, files that do not specify it leave it as another one does
+        differs = (existing.group, existing.mode) != (group, mode) if existing else True
+        if differs and specified or existing is None and file.folder not in folders:
             folders[file.folder] = Folder(file.folder, group, mode)
     writes = [file for file in config.files if file.path not in found or found[file.path].text != file.content]
     settings = [

@@ -87,6 +87,13 @@ def test_a_folder_is_set_when_that_is_asked_for():
     assert plan(asked, {**THERE, "/etc/x": PathFound("root", "x", 0o750)}, {}, {}).actions == []
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_new_folder_is_as_one_of_its_files_asks_for(order):
+    files = [{"path": CFG, "content": "new\n", "folder_mode": "0750", "folder_group": "x"}, {"path": f"{CFG}.pem", "content": "new\n"}]
+    made = plan(parse_service_files([files[index] for index in order], []), {}, {}, {}).folders
+    assert [(folder.path, folder.group, folder.mode) for folder in made] == [("/etc/x", "x", 0o750)]
+
+
 def test_units_that_systemd_has_not_read_are_read():
     unread = UnitFound(known=True, active=True, enabled=True, started=100, settled=100, unread=True)
     assert plan(CONFIG, THERE, {"x.service": unread}, TIMES).read_units
