@@ -10,6 +10,7 @@ leaves it up; otherwise it brings one up with three empty servers and takes it a
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import subprocess
@@ -36,7 +37,9 @@ def lab(keep_lab: bool) -> t.Iterator[CloudLab]:
     if not found:
         it.command("down")
         it.command("up", "--servers", "3")
-    it.power_on(*[name for name in SERVERS if not it.answers(name, ["true"])])
+    machines = json.loads(it.command("status", "--json"))["machines"]
+    # a lab that was brought up for one test may have fewer servers
+    it.power_on(*[machine["name"] for machine in machines if machine["name"] in SERVERS and not machine["ssh"]])
     yield it
     if not found and not keep_lab:
         it.command("down")
