@@ -19,5 +19,5 @@ def test_there_are_templates() -> None:
 
 
 @pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.parts[-3])
-def test_answers_tell_that_the_connection_is_closed(path: pathlib.Path) -> None:
+def test_answers_announce_that_the_connection_is_closed(path: pathlib.Path) -> None:
     assert "add-header = Connection: close" in path.read_text("utf-8").splitlines()
