@@ -173,4 +173,4 @@ def test_backup_member_that_does_not_serve_is_refused() -> None:
 def test_addresses_of_members_come_from_the_filter_only() -> None:
     files = [*ROOT.glob("roles/*/[dtv]*/*"), *ROOT.glob("playbooks/**/*.yml")]
     assert [path for path in files if "attribute='ansible_host'" in path.read_text("utf-8")] == []
-    assert [path.parts[-3] for path in files if "member_addresses(" in path.read_text("utf-8")].count("load_balancer") == 2
+    assert [path.parts[-3] for path in files if "member_addresses(" in path.read_text("utf-8")].count("load_balancer") == 3
