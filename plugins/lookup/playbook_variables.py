@@ -76,7 +76,14 @@ def invalid(options: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> lis
     """Return a message for each value that does not match the argument specification."""
     # a survey of AWX sends an empty text for an optional question without an answer
     answered = {name: value for name, value in given.items() if value not in (None, "")}
-    return [f"{message}." for message in ArgumentSpecValidator(options).validate(answered).error_messages]
+    found = []
+    for message in ArgumentSpecValidator(options).validate(answered).error_messages:
+        for name, value in answered.items():
+            if f"'{name}'" in message:
+                # ansible-core shows the value, but of a number with a fraction only the Python class
+                message = message.replace(str(type(value)), repr(str(value)))
+        found.append(f"{message}.")
+    return found
 
 
 def complaints(playbook: str, options: t.Mapping[str, t.Any], given: t.Iterable[str]) -> list[str]:

@@ -60,6 +60,10 @@ RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("spawn_vms", "-i", "nodes.yml", "-e", "virt_guests_stat=present"),
         ("virt_guests_stat: is not a variable of this collection", "Did you mean virt_guests_state?"),
     ),
+    "text for a number with a fraction": (
+        ("deploy_controllers", "-i", "nodes.yml", "-e", "deploy_controllers_clock_limit=x"),
+        ("argument 'deploy_controllers_clock_limit' is of type str and we were unable to convert to float: 'x' cannot be converted to a float.",),
+    ),
     "file with an error beside a good one": (
         ("spawn_vms", "-i", "nodes.yml", "-i", "misspelt/nodes.yml"),
         ("misspelt/nodes.yml: servers.metal1.vms[0].roles[0]: unknown role 'contoller'. Did you mean controller?",),
