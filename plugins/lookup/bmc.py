@@ -44,8 +44,6 @@ import pathlib
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import Recipe
-from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import secret
 from ansible_collections.reduced.footprint.plugins.module_utils._power import model_bmc
 from ansible_collections.reduced.footprint.plugins.plugin_utils.secrets_lookup import SecretsLookup
 
@@ -73,9 +71,5 @@ class LookupModule(SecretsLookup):
         entry = dict(known["bmc"])
         model_bmc.check_entry(entry, own, path)
         entry.pop("boot_mac", None)
-        name = entry.pop("secret")
-        file = directory / f"{name}.txt"
-        if not file.exists():
-            raise InputError("does not exist.", str(file), f"Write the password of the BMC of {term} into it; only its owner may read it.")
-        password = secret(name, directory, Recipe.parse(32, ["ascii_letters"]), **given)
+        password = self._controller_password(term, entry.pop("secret"), directory, **given)
         return {**entry, "password": password, "server_address": own}

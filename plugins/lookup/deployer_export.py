@@ -13,7 +13,7 @@ short_description: Servers and VMs as the input of deployers
 description:
   - Returns the servers with C(bmc) and the VMs of virt hosts with the role P(reduced.footprint.redfish_emulator#role) as data in the format of a
     deployer. The playbook C(export_metal) writes them to files.
-  - The result contains passwords. They are read like by P(reduced.footprint.secret#lookup).
+  - The result contains passwords. They are read like by P(reduced.footprint.secret#lookup), but those of C(bmc) must exist.
 extends_documentation_fragment:
   - reduced.footprint.secrets
 options:
@@ -22,6 +22,7 @@ options:
       - "V(ironic) is the file of C(baremetal create), V(metal3) a list of Kubernetes objects, V(maas) a list of the parameters of
         C(maas PROFILE machines create), V(foreman) a list of the parameters of C(theforeman.foreman.host)."
       - V(skipped) returns the hosts that are not exported, with the reason.
+      - V(problems) returns one text for each wrong value, for a task that reports them before anything is written; an empty list if there is none.
     type: list
     elements: str
     required: true
@@ -54,6 +55,7 @@ import functools
 import pathlib
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import Recipe
 from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import secret
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.run_inventory import SERVERS_GROUP, VMS_GROUP
@@ -61,6 +63,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._metal import pl
 from ansible_collections.reduced.footprint.plugins.plugin_utils.secrets_lookup import SecretsLookup
 
 SKIPPED = "skipped"
+PROBLEMS = "problems"
 
 
 class LookupModule(SecretsLookup):
@@ -79,5 +82,13 @@ class LookupModule(SecretsLookup):
         names = self._option("hosts") or [*groups.get(SERVERS_GROUP, ()), *groups.get(VMS_GROUP, ())]
         recipe = Recipe.parse(32, ["ascii_letters", "digits"])
         password = functools.partial(secret, directory=directory, recipe=recipe, **given)
-        found = plan_machines.find(hostvars, names, self._option("account"), password)
+        controller = functools.partial(self._controller_password, directory=directory, **given)
+        try:
+            found = plan_machines.find(hostvars, names, self._option("account"), password, controller)
+        except FootprintError as error:
+            if term == PROBLEMS:
+                return [str(error)]
+            raise
+        if term == PROBLEMS:
+            return []
         return dict(found.skipped) if term == SKIPPED else plan_export.export(found.machines, term)

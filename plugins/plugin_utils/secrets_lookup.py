@@ -10,8 +10,9 @@ import typing as t
 
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import Permit, secrets_directory
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import Recipe, secret_name
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import Permit, secret, secrets_directory
 
 
 class SecretsLookup(LookupBase):
@@ -51,6 +52,17 @@ class SecretsLookup(LookupBase):
             tuple(str(mark) for mark in self._option("stores") or ()),
         )
         return directory, {"check_mode": bool(known.get("ansible_check_mode")), "decrypt": self._decrypt, "permit": permit}
+
+    def _controller_password(self, server: str, name: str, directory: pathlib.Path, **given: t.Any) -> str:
+        """Return the password of a server's management controller; unlike other secrets it is never generated.
+
+        :arg name: of the secret.
+        :raises InputError: its file does not exist.
+        """
+        file = directory / f"{secret_name(name)}.txt"
+        if not file.exists():
+            raise InputError("does not exist.", str(file), f"Write the password of the BMC of {server} into it; only its owner may read it.")
+        return secret(name, directory, Recipe.parse(32, ["ascii_letters"]), **given)
 
     def _option(self, name: str) -> t.Any:
         """Return an option, templated: it may come from a variable."""

@@ -38,6 +38,8 @@ FILES = {
     "variables/nodes.yml": NODES,
     "variables/group_vars/all.yml": "expert_mode: true\nvirt_guests_strct: true\nfootprint_other_variables: [galera_mine_*]\ngalera_mine_port: 1\n",
     "variables/host_vars/c1.yml": "galera_setings: {}\n",
+    "emulated/nodes.yml": NODES.replace("roles: [controller]", "roles: [controller], hypervisor: qemu"),
+    "metal/nodes.yml": NODES + "  metal3: {ansible_host: 127.0.0.11, roles: [virt], bmc: {address: 127.0.0.12, user: operator, secret: bmc/metal3}}\n",
     "caller/.keep": "",
     "ansible.cfg": "",
 }
@@ -116,6 +118,18 @@ RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "format of the settings": (
         ("config_dump", "-i", "nodes.yml", "-e", "config_dump_format=yml"),
         ("value of config_dump_format must be one of: yaml, json, got: yml.",),
+    ),
+    "host to export": (
+        ("export_metal", "-i", "nodes.yml", "-e", "export_metal_hosts=metl2"),
+        ("export_metal_hosts[0]: the inventory has no host metl2. Did you mean metal2?",),
+    ),
+    "account of an export": (
+        ("export_metal", "-i", "emulated/nodes.yml", "-e", "export_metal_account=oprator"),
+        ("export_metal_account: metal1 has no account oprator. Use one of operator.",),
+    ),
+    "secret of a management controller": (
+        ("export_metal", "-i", "metal/nodes.yml"),
+        ("/.secrets/blue/bmc/metal3.txt: does not exist. Write the password of the BMC of metal3 into it; only its owner may read it.",),
     ),
     **{
         f"{name} without hosts": (

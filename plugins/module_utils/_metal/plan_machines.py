@@ -19,6 +19,7 @@ _PORT = 8443
 _ACCOUNTS = ({"name": "operator", "vms": ["*"]},)
 
 Password = t.Callable[[str], str]
+ControllerPassword = t.Callable[[str, str], str]
 
 
 class Found(t.NamedTuple):
@@ -28,11 +29,14 @@ class Found(t.NamedTuple):
     skipped: t.Mapping[str, str]
 
 
-def find(hostvars: t.Mapping[str, t.Any], names: t.Sequence[str], account: str | None, password: Password) -> Found:
+def find(
+    hostvars: t.Mapping[str, t.Any], names: t.Sequence[str], account: str | None, password: Password, controller_password: ControllerPassword
+) -> Found:
     """Return the machines among some hosts.
 
     :arg account: name of the account at the emulators; ``None`` for the first one that may use the VM.
-    :arg password: returns the password of a secret.
+    :arg password: returns the password of an account at the emulators by the name of the secret.
+    :arg controller_password: returns the password at a server's management controller by the names of the server and the secret.
     :raises InputError: an unknown host, or invalid values of a host.
     """
     machines, skipped = [], {}
@@ -41,7 +45,7 @@ def find(hostvars: t.Mapping[str, t.Any], names: t.Sequence[str], account: str |
             hint = did_you_mean(name, list(hostvars), "Use names of servers and VMs of the inventory.")
             raise InputError(f"the inventory has no host {name}.", f"export_metal_hosts[{position}]", hint)
         known = hostvars[name]
-        found = _vm(name, known, hostvars, account, password) if known.get("vm_details") is not None else _server(name, known, password)
+        found = _vm(name, known, hostvars, account, password) if known.get("vm_details") is not None else _server(name, known, controller_password)
         if isinstance(found, str):
             skipped[name] = found
         else:
@@ -81,7 +85,7 @@ def _vm(name: str, known: t.Mapping[str, t.Any], hostvars: t.Mapping[str, t.Any]
     )
 
 
-def _server(name: str, known: t.Mapping[str, t.Any], password: Password) -> Exported | str:
+def _server(name: str, known: t.Mapping[str, t.Any], password: ControllerPassword) -> Exported | str:
     entry = known.get("bmc")
     if not entry:
         return "no bmc is set"
@@ -94,7 +98,7 @@ def _server(name: str, known: t.Mapping[str, t.Any], password: Password) -> Expo
         url=bmc.url,
         system=bmc.system or "1",
         user=bmc.user,
-        password=password(entry["secret"]),
+        password=password(name, entry["secret"]),
         verify_ca=bmc.verify_ca,
         macs=(bmc.boot_mac,) if bmc.boot_mac else (),
         cpus=one_of(capacity, ("cpus", "cpu"), where, lambda value, at: parse_count(value, at, MOST_CPUS, "Write the number of CPUs.")),

@@ -26,7 +26,7 @@ def hostvars(**server: t.Any) -> dict[str, t.Any]:
 
 
 def find(known: dict[str, t.Any], account: str | None = None) -> plan_machines.Found:
-    return plan_machines.find(known, list(known), account, lambda name: f"secret of {name}")
+    return plan_machines.find(known, list(known), account, "secret of {}".format, "secret of {1}".format)
 
 
 def test_machines_are_vms_behind_the_emulator_and_servers_with_a_controller() -> None:
@@ -50,7 +50,7 @@ def test_a_vm_is_exported_with_an_account_that_may_use_it() -> None:
 
 def test_an_unknown_host_is_named_with_a_similar_one() -> None:
     with pytest.raises(InputError, match=r"export_metal_hosts\[1\]: the inventory has no host metal3") as raised:
-        plan_machines.find(hostvars(), ["metal2", "metal3"], None, str)
+        plan_machines.find(hostvars(), ["metal2", "metal3"], None, str, "{} {}".format)
     assert "Did you mean metal" in str(raised.value)
 
 
