@@ -119,7 +119,7 @@ galera:
     tls_written:
       description: The same according to the server's configuration files, running or not. Null if Galera is not configured in them.
       type: str
-    vouched_for:
+    certificate_names:
       description: Subject alternative names of the server's certificate for clients, empty if it does not offer TLS.
       type: list
       elements: str

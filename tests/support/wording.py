@@ -65,6 +65,8 @@ WORDS: t.Mapping[str, str] = {
     r"beneath it": "below it",
     r"knows? nothing of": "does not know",
     r"ask(s|ed)? anew": "asks again",
+    r"vouch(es|ed)?( for)?": "names, certifies",
+    r"preceded": "is after",
 }
 _PATTERNS = [(re.compile(rf"(?<![A-Za-z])(?:{word})(?![A-Za-z])", re.IGNORECASE), instead) for word, instead in WORDS.items()]
 

@@ -90,7 +90,7 @@ class MariaDb:
         found = [line.partition("=")[2] for line in defaults if line.replace("-", "_").startswith("__wsrep_provider_options=")]
         return found[-1] if found else ""
 
-    def vouched_for(self) -> tuple[str, ...]:
+    def certificate_names(self) -> tuple[str, ...]:
         """Return the subject alternative names of the server's certificate for clients, empty without TLS."""
         try:
             rows = self.query("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('have_ssl', 'ssl_cert');", timeout=15)

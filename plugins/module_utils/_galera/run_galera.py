@@ -102,7 +102,7 @@ def look(database: MariaDb, wait_timeout: float = 0, recover: bool = True, sleep
         "tls_both": None,
         # empty: Galera is not configured yet
         "tls_written": tls_stage(written) if written else None,
-        "vouched_for": list(database.vouched_for()) if wsrep else [],
+        "certificate_names": list(database.certificate_names()) if wsrep else [],
     }
     if wsrep:
         version, options, name = database.provider()

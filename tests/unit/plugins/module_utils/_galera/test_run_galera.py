@@ -53,7 +53,7 @@ class Server:
     def written_options(self):
         return "socket.ssl=YES"
 
-    def vouched_for(self):
+    def certificate_names(self):
         return "c1", "192.0.2.20"
 
     def view(self):

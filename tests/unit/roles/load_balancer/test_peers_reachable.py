@@ -15,7 +15,7 @@ import typing as t
 import jinja2
 import pytest
 
-TEMPLATE = pathlib.Path(__file__).resolve().parents[4] / "roles" / "load_balancer" / "templates" / "preceded.sh.j2"
+TEMPLATE = pathlib.Path(__file__).resolve().parents[4] / "roles" / "load_balancer" / "templates" / "peers-reachable.sh.j2"
 BEFORE, HERE = "127.0.0.2", "127.0.0.3"
 
 
@@ -46,7 +46,7 @@ def script(folder: pathlib.Path, port: int) -> pathlib.Path:
         "__load_balancer_database_number": 1,
         "__load_balancer_database": {"check_port": port},
     }
-    path = folder / "preceded.sh"
+    path = folder / "peers-reachable.sh"
     path.write_text(jinja2.Template(TEMPLATE.read_text("utf-8"), keep_trailing_newline=True).render(values), "utf-8")
     path.chmod(0o755)
     return path
