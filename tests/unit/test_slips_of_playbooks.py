@@ -132,6 +132,13 @@ RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("/.secrets/blue/bmc/metal3.txt: does not exist. Write the password of the BMC of metal3 into it; only its owner may read it.",),
     ),
     **{
+        f"{name} before the deployment": (
+            (name, "-i", "nodes.yml", "-e", "load_balancer_virtual_address=127.0.0.13"),
+            ("keystone_ca: ", "/.secrets/blue/tls/ca.txt does not exist on the control node. The playbook deploy_controllers creates it: run it first."),
+        )
+        for name in ("cloud_bootstrap", "verify_cloud")
+    },
+    **{
         f"{name} without hosts": (
             (name, "-i", "empty/hosts.ini"),
             ("the inventory has no host (sources: ", "empty/hosts.ini). Give the path of the inventory with -i"),
