@@ -154,7 +154,6 @@ def test_guest_that_ignores_its_shutdown_stays_on_the_source(pair: Pair, counter
     assert pair.here.call("define", {"cluster": CLUSTER, "vms": [machine(counter)]})["changed"] is False
 
 
-@pytest.mark.whole
 def test_second_run_of_the_playbook_changes_nothing(pair: Pair, guest: str) -> None:
     # what the module sends along is packed by Ansible alone
     more = ["-e", f"move_vm_id={guest}", "-e", f"move_vm_cluster={CLUSTER}", "-e", "move_vm_source=metal1", "-e", "move_vm_destination=metal2"]

@@ -54,6 +54,8 @@ def move(params: Params, *, check_mode: bool) -> dict[str, t.Any]:
         return _looked(params, vm_id)
     store = MoveStore(vm_id)
     if state == "prepared":
+        if not check_mode:
+            run_jobs.await_ending(store, unit_name(store.name))
         return run_jobs.prepare_key(store.directory, key_name(store.name), check_mode=check_mode)
     if state == MOVED:
         return _moved(params, store, check_mode)

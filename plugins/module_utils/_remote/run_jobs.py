@@ -20,6 +20,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_jo
 ATTEMPTS = 3
 _PAUSE = 3.0
 _POLL = 0.5
+#: The other host may be unreachable: three attempts of ssh.
+_ENDING = 150.0
 
 
 class OtherSide(t.Protocol):
@@ -37,6 +39,19 @@ def prepare_key(directory: pathlib.Path, name: str, *, check_mode: bool) -> dict
     exists = (directory / "id_ed25519").exists()
     public = None if check_mode and not exists else io_remote_source.ensure_key(directory, name)
     return {"changed": not exists, "public_key": public, "key_marker": io_remote_source.key_marker(name)}
+
+
+def await_ending(store: JournalStore, unit: str) -> None:
+    """Wait until a worker whose result is in the journal has ended, because the last thing it does is to delete the one-time key.
+
+    A worker that still works keeps its key.
+    """
+    until = time.monotonic() + _ENDING
+    while time.monotonic() < until and (store.directory / "id_ed25519").exists():
+        journal = store.read()
+        if journal is None or journal.state in ("new", "running") or not io_units.unit_active(unit):
+            return
+        time.sleep(_POLL)
 
 
 def start(store: JournalStore, action: str, params: t.Mapping[str, t.Any], module: str, unit: str, **more: t.Any) -> None:

@@ -67,8 +67,10 @@ def migrate(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.A
     """
     state = params["state"]
     if state == "prepared":
-        name = _name(params)
-        return run_jobs.prepare_key(JournalStore(name).directory, name, check_mode=check_mode)
+        store = JournalStore(_name(params))
+        if not check_mode:
+            run_jobs.await_ending(store, io_units.unit_name(store.name))
+        return run_jobs.prepare_key(store.directory, store.name, check_mode=check_mode)
     if state == "migrated":
         return _migrated(params, check_mode)
     return _backward(params, check_mode)

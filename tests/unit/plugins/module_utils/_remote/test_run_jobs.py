@@ -113,3 +113,26 @@ def test_a_failure_is_in_journal_and_log(tmp_path: pathlib.Path, error: Exceptio
     log = "\n".join(store.tail())
     assert (journal.state, journal.reason) == ("failed", f"final: {error}") and journal.ended
     assert f"final: failed: {error}" in log and ("Traceback" in log) == traced == (__file__ in log)
+
+
+@pytest.mark.parametrize(("state", "looked"), [("failed", 3), ("moved", 3), ("running", 0), ("new", 0)])
+def test_a_worker_that_has_recorded_its_result_is_awaited(systemd: t.Any, tmp_path: pathlib.Path, state: str, looked: int) -> None:
+    """It deletes the key at its end, and a key that is prepared before would be deleted too."""
+    store = MoveStore("c1", tmp_path)
+    journal = store.journal()
+    journal.state = state
+    store.write(journal)
+    (store.directory / "id_ed25519").touch()
+    systemd.looks = 2
+    run_jobs.await_ending(store, "the.service")
+    assert systemd.looks == 2 - looked
+
+
+def test_a_worker_without_a_key_is_not_awaited(systemd: t.Any, tmp_path: pathlib.Path) -> None:
+    store = MoveStore("c1", tmp_path)
+    journal = store.journal()
+    journal.state = "failed"
+    store.write(journal)
+    systemd.looks = 2
+    run_jobs.await_ending(store, "the.service")
+    assert systemd.looks == 2
