@@ -29,8 +29,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.i
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import io_blocks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.io_vm_guard import VmGuard
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_journal_mirror, io_state
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_replacement
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_replacement import RETIRED, Replacement
 from ansible_collections.reduced.footprint.plugins.module_utils._network import io_deadman, io_trial
 from ansible_collections.reduced.footprint.plugins.module_utils._network.model_network import Change
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_worker_starts
@@ -69,6 +71,7 @@ SOURCE = {
 REPORT = {"name": NAME, "state": "running", "phase": "precopy"}
 COMMANDS = [["/usr/bin/systemctl", "stop", "backup.timer"], ["/usr/local/bin/after"]]
 NOTE = Moved("7", "lab", "web", UUID, "metal2", "2026-11-24T10:00:00Z", MOVED)
+REPLACED = Replacement("7", "lab", UUID, "20261125T190000Z", "metal1", "metal2", RETIRED, ("/pool/7-disk0.qcow2.replaced-20261125T190000Z",))
 OWNER = xml_metadata.Ownership(
     cluster="lab",
     id="7",
@@ -179,6 +182,8 @@ def write_all(home: pathlib.Path) -> None:
     _keep(home, "worker_starts", work / "run" / f"migrate-{NAME}.starts")
     io_moved.write(NOTE, work / "moved")
     _keep(home, "moved_vm", work / "moved" / f"{UUID}.json")
+    io_replacement.write(REPLACED, work / "replaced")
+    _keep(home, "replacement", work / "replaced" / f"{UUID}.json")
     document = etree.fromstring("<domain><name>web</name></domain>")
     xml_metadata.attach(document, OWNER)
     _text(home, "domain_metadata", etree.tostring(document, encoding="unicode"))

@@ -25,6 +25,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks i
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.io_vm_guard import VmGuard
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_journal_mirror, io_state
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_replacement import parse_replacement
 from ansible_collections.reduced.footprint.plugins.module_utils._network import io_deadman, io_trial
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.plan_facts import servers_from_variables
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_worker_starts
@@ -210,6 +211,7 @@ READERS: t.Mapping[str, tuple[t.Any, ...]] = {
     "standby_copy": (lambda home, text: parse_copy(text.decode(), "a file"), state_files.COPY),
     "standby_record": (standby_record, "started"),
     "standby_partial": (standby_partial, {"base": None, "disks": []}, None),
+    "replacement": (lambda home, text: parse_replacement(text.decode(), "a file"), state_files.REPLACED),
     "moved_vm": (moved, state_files.NOTE),
     "domain_metadata": (lambda home, text: xml_metadata.read(etree.fromstring(text)), state_files.OWNER),
     "host_facts": (host_facts, []),

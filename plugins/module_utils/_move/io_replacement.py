@@ -1,0 +1,58 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The records of a host about replaced VMs, and the files of an old VM that are set aside."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, sync_path, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_replacement import Replacement, parse_replacement
+
+HOME = pathlib.Path("/var/lib/reduced.footprint/replaced")
+#: Marks of the role address_guard, whose hook refuses the start of these VMs.
+REFUSED = pathlib.Path("/var/lib/reduced.footprint/address-guard")
+
+
+def read(uuid: str, home: pathlib.Path | None = None) -> Replacement | None:
+    """Return the record of the last replacement of a VM on this host, ``None`` if there was none.
+
+    :raises FootprintError: it is damaged, or from a newer version of the collection.
+    """
+    path = (home or HOME) / f"{uuid}.json"
+    text = read_text(path)
+    return parse_replacement(text, path) if text else None
+
+
+def read_all(home: pathlib.Path | None = None) -> list[Replacement]:
+    """Return all records of this host.
+
+    :raises FootprintError: one is damaged, or from a newer version of the collection.
+    """
+    home = home or HOME
+    try:
+        names = sorted(os.listdir(home))
+    except FileNotFoundError:
+        return []
+    records = [read(name.removesuffix(".json"), home) for name in names if name.endswith(".json") and not name.startswith(".")]
+    return [record for record in records if record is not None]
+
+
+def write(record: Replacement, home: pathlib.Path | None = None) -> None:
+    """Store a record durably."""
+    write_atomic((home or HOME) / f"{record.uuid}.json", record.to_json())
+
+
+def forget_refusal(name: str) -> None:
+    """Remove the mark of an old VM that the hook of the role address_guard has refused; a later one may start here."""
+    (REFUSED / name).unlink(missing_ok=True)
+
+
+def set_aside(path: pathlib.Path, suffix: str) -> None:
+    """Rename a disk of the old VM; does nothing if an interrupted run has done it."""
+    if os.path.lexists(path):
+        path.rename(path.with_name(path.name + suffix))
+        sync_path(path.parent)

@@ -1,0 +1,73 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The record of a host about a VM that was replaced: the old one is taken away once, however often the run is repeated."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import REPLACEMENT
+
+# the old VM is being taken away; it is gone, the new one may be created; the new one works
+RETIRING, RETIRED, COMPLETED = "retiring", "retired", "completed"
+#: Added to the names of disks that are kept, followed by the time of the replacement.
+SUFFIX = ".replaced-"
+_AT = re.compile(r"\A\d{8}T\d{6}Z\Z")
+
+
+@dataclasses.dataclass(frozen=True)
+class Replacement:
+    """The record.
+
+    :arg at: time of the replacement (UTC), which is the same on all servers and identifies it.
+    :arg source: the server of the old VM, ``to`` that of the new one.
+    :arg disks: paths of the old disks that are kept here.
+    """
+
+    id: str
+    cluster: str
+    uuid: str
+    at: str
+    source: str
+    to: str
+    state: str
+    disks: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """Return plain values for Ansible."""
+        return {**dataclasses.asdict(self), "disks": list(self.disks)}
+
+    def to_json(self) -> str:
+        """Return the record as JSON text."""
+        return json.dumps(REPLACEMENT.mark(self.as_dict()), indent=1, sort_keys=True) + "\n"
+
+
+def parse_replacement(text: str, place: t.Any) -> Replacement:
+    """Return the record from its JSON text.
+
+    :arg place: where the text is from, for messages.
+    :raises RefusedError: it is from a newer version of the collection.
+    :raises BackendError: it is damaged.
+    """
+    try:
+        found = REPLACEMENT.load(text, place)
+        values = {field.name: str(found[field.name]) for field in dataclasses.fields(Replacement) if field.name != "disks"}
+        return Replacement(**values, disks=tuple(str(path) for path in found.get("disks") or ()))
+    except (ValueError, TypeError, KeyError) as error:
+        raise model_errors.BackendError(f"{place} is not a record of a replacement.", hint="Remove it after you checked where the VM runs.") from error
+
+
+def parse_time(value: t.Any, path: str) -> str:
+    """Return the time that identifies a replacement.
+
+    :raises InputError: any other value.
+    """
+    if not isinstance(value, str) or not _AT.match(value):
+        raise model_errors.InputError(f"{model_errors.shown(value)} is not a time.", path, "Write a time such as 20261125T190000Z.")
+    return value

@@ -1,0 +1,194 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case: take the old VM of a host away, so that a new one with the same name replaces it here or on another server."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import pathlib
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look, io_replacement
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_replacement import (
+    COMPLETED,
+    RETIRED,
+    RETIRING,
+    SUFFIX,
+    Replacement,
+    parse_time,
+)
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost, DomainRecord
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volumes, run_removal
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.model_storage import Removal
+
+_LOCK = 300.0
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplacementRequest:
+    """The replacement of a VM.
+
+    :arg here: name of this server, ``source`` that of the old VM, ``to`` that of the new one.
+    :arg at: identifies the replacement.
+    :arg details: the VM details; on the server of the new VM, volumes with the names of its disks are taken away as well.
+    :arg remove_disks: remove the old disks instead of renaming them.
+    :arg shutdown_timeout: seconds that a running VM has to shut down before it is powered off.
+    """
+
+    id: str
+    cluster: str
+    state: str
+    at: str
+    here: str
+    source: str
+    to: str
+    details: t.Mapping[str, t.Any] | None = None
+    pool: str = "default"
+    remove_disks: bool = False
+    shutdown_timeout: float = 120
+    uri: str | None = None
+
+
+def apply(request: ReplacementRequest, *, check_mode: bool) -> dict[str, t.Any]:
+    """Bring the replacement to a state on this host.
+
+    :returns: keyword arguments for ``exit_json``.
+    :raises FootprintError: refused or failed.
+    """
+    parse_time(request.at, "at")
+    uuid = vm_uuid(parse_name(request.cluster, "cluster"), parse_name(request.id, "id"))
+    before = io_replacement.read(uuid)
+    same = before is not None and before.at == request.at
+    if before is not None and same and before.state in (request.state, COMPLETED):
+        return _result(before, before, [])
+    record = Replacement(request.id, request.cluster, uuid, request.at, request.source, request.to, RETIRING)
+    if request.state == COMPLETED:
+        if before is None or not same or before.state != RETIRED:
+            raise RefusedError("the old VM was not taken away on this server.", "state", "Use state: retired first.")
+        done = dataclasses.replace(before, state=COMPLETED)
+        if not check_mode:
+            io_replacement.write(done)
+        return _result(before, done, ["complete"])
+    return _retire(request, record, before, check_mode)
+
+
+def _retire(request: ReplacementRequest, record: Replacement, before: Replacement | None, check_mode: bool) -> dict[str, t.Any]:
+    """Stop the old VM, set its disks aside, and undefine it; everything is checked before the first change."""
+    found = io_look.find(request.cluster, request.id, record.uuid, request.uri)
+    uuid = found[1].uuid if found else record.uuid
+    leaves = request.to != request.here
+    with contextlib.ExitStack() as stack:
+        removals = _plan(request, uuid, found, stack)
+    suffix = SUFFIX + request.at
+    kept = () if request.remove_disks else tuple(removal.path + suffix for removal in removals)
+    actions = ["power off"] if found and found[1].active else []
+    actions += [f"{'remove' if request.remove_disks else 'keep'} {removal.path}{'' if request.remove_disks else suffix}" for removal in removals]
+    actions += ["undefine"] if found else []
+    actions += [f"note that it is on {request.to}"] if leaves else []
+    # disks that an interrupted run has already renamed
+    earlier = before.disks if before is not None and before.at == request.at else ()
+    record = dataclasses.replace(record, disks=tuple(dict.fromkeys((*earlier, *kept))))
+    done = dataclasses.replace(record, state=RETIRED)
+    if not check_mode:
+        io_replacement.write(record)
+        if leaves:
+            # before anything else, so that nothing starts the old VM again
+            io_moved.write(Moved(request.id, request.cluster, request.id, uuid, request.to, request.at, CONFIRMED))
+        _take_away(request, uuid, found[0] if found else _uris(request)[0], removals, suffix)
+        io_replacement.forget_refusal(found[1].name if found else request.id)
+        if not leaves:
+            io_moved.forget(uuid)
+        io_replacement.write(done)
+    return _result(before, done, actions)
+
+
+def _uris(request: ReplacementRequest) -> list[str]:
+    given = (request.details or {}).get("hypervisor")
+    first = request.uri or DRIVER_URIS.get(str(given), "qemu:///system")
+    return list(dict.fromkeys((first, *sorted(set(DRIVER_URIS.values())))))
+
+
+def _plan(request: ReplacementRequest, uuid: str, found: tuple[str, DomainRecord] | None, stack: contextlib.ExitStack) -> tuple[Removal, ...]:
+    """Return the volumes of the old VM, and on the server of the new one those in the way of its disks.
+
+    :raises RefusedError: one must keep its name, so that the new VM would start with it.
+    """
+    hosts = []
+    for each in dict.fromkeys(([found[0]] if found else []) + _uris(request)):
+        # a driver that this host does not have needs no volume
+        with contextlib.suppress(BackendError):
+            hosts.append(stack.enter_context(DomainHost(each)))
+    document = parse(found[1].config_xml) if found else None
+    owned = xml_metadata.read(document) if found else None
+    given: dict[str, t.Any] = dict(request.details or {}) if request.to == request.here else {}
+    [vm] = parse_vms([{**given, "id": request.id}], cluster=request.cluster)
+    guarded = vm.protected or any(disk.protected for disk in vm.disks) or bool(owned and (owned.protected or owned.protected_disks))
+    if guarded and request.remove_disks:
+        raise RefusedError("the VM or a disk of it is protected.", "remove_disks", "Keep the old disks, or remove protected from its VM details first.")
+    # disks that are renamed are not lost
+    vm = dataclasses.replace(vm, protected=False, disks=tuple(dataclasses.replace(disk, protected=False) for disk in vm.disks))
+    owned = owned._replace(protected_disks=()) if owned else None
+    store = io_volumes.VolumeStore(hosts[0])
+    steps = run_removal.plan_removal(vm, store, hosts, uuid=uuid, pool=request.pool, wipe=False, owned=owned, config=document)
+    if steps.notices:
+        raise RefusedError(
+            f"the new VM would start with a disk of the old one: {'; '.join(steps.notices)}.", "id", "Detach or rename this disk on the server, then run again."
+        )
+    blocks = [removal.path for removal in steps.removals if not io_volumes.local(removal.pool)]
+    if blocks and not request.remove_disks:
+        raise RefusedError(
+            f"{', '.join(blocks)} cannot be kept under another name, because the pool does not contain files.",
+            "remove_disks",
+            "Copy what you need, then set remove_disks: true.",
+        )
+    return tuple(steps.removals)
+
+
+def _take_away(request: ReplacementRequest, uuid: str, uri: str, removals: t.Sequence[Removal], suffix: str) -> None:
+    with host_lock("domains", _LOCK), DomainHost(uri) as host:
+        store = io_volumes.VolumeStore(host)
+        now = host.domain(uuid)
+        if now is not None and now.autostart:
+            # it must not start if this is interrupted and the server restarts
+            host.set_autostart(uuid, False)
+        if now is not None and now.active:
+            host.shutdown(uuid, request.shutdown_timeout, True)
+        for removal in removals:
+            pool = store.pool(removal.pool.name, "pool")
+            if request.remove_disks:
+                store.remove(removal)
+            else:
+                with store.locked(pool):
+                    io_replacement.set_aside(pathlib.Path(removal.path), suffix)
+        # last: it lists the disks
+        host.undefine(uuid)
+        store.refresh()
+
+
+def _result(before: Replacement | None, after: Replacement, actions: t.Sequence[str]) -> dict[str, t.Any]:
+    changed = before != after
+    lines = "".join(f"{line}\n" for line in actions)
+    return {"changed": changed, "actions": list(actions), "replacement": after.as_dict(), "diff": {"before": "", "after": lines if changed else ""}}
+
+
+def replacements(cluster: str | None = None, vm_id: str | None = None) -> list[dict[str, t.Any]]:
+    """Return the records of this host.
+
+    :raises InputError: an invalid name.
+    """
+    for name, path in ((cluster, "cluster"), (vm_id, "id")):
+        if name is not None and not name:
+            raise InputError("is empty.", path, "Write a name, or omit it.")
+    return [record.as_dict() for record in io_replacement.read_all() if cluster in (None, record.cluster) and vm_id in (None, record.id)]
