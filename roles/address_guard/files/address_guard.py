@@ -1,0 +1,132 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Hook of libvirt: refuse the start of a VM while another one with its MAC uses its address in the network.
+
+Two VMs have the same MAC only if one replaces the other, because MACs are derived from the name of the cluster and the ID of the VM. A
+router or a proxy that answers for the address has another MAC and does not count. After a refusal the VM stays off until the file that the message
+names is removed, as the playbook replace_controller does. Every problem of the hook itself permits the start.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import socket
+import struct
+import sys
+import time
+import typing as t
+import xml.etree.ElementTree as ET
+
+CONFIG = pathlib.Path("/etc/reduced.footprint/address-guard.conf")
+REFUSED = pathlib.Path("/var/lib/reduced.footprint/address-guard")
+MOVED = pathlib.Path("/var/lib/reduced.footprint/moved")
+# after the boot of a server, its network may need some seconds
+YOUNG, LONG, SHORT = 300.0, 10, 3
+_ARP, _REQUEST = 0x0806, 1
+_BODY = "!HHBBH6s4s6s4s"
+
+
+def address_of(name: str, config: pathlib.Path = CONFIG) -> str | None:
+    """Return the address of a guarded VM, ``None`` for any other one. Lines of the file are names with their addresses."""
+    for line in config.read_text(encoding="utf-8").splitlines():
+        words = line.split()
+        if len(words) == 2 and words[0] == name:
+            return words[1]
+    return None
+
+
+def nics(document: ET.Element) -> dict[str, set[str]]:
+    """Return bridge → MACs of the VM on it."""
+    found: dict[str, set[str]] = {}
+    for nic in document.iterfind("devices/interface"):
+        mac, source = nic.find("mac"), nic.find("source")
+        if mac is not None and source is not None and source.get("bridge"):
+            found.setdefault(str(source.get("bridge")), set()).add(str(mac.get("address")).lower())
+    return found
+
+
+def arrives(uuid: str, home: pathlib.Path = MOVED) -> bool:
+    """Whether the VM is being moved to this host, so that it may still run on another one."""
+    try:
+        return '"arriving"' in (home / f"{uuid}.json").read_text(encoding="utf-8")
+    except OSError:
+        return False
+
+
+def probe(bridge: str, address: str) -> bytes:
+    """Return an ARP probe (RFC 5227): it asks who has an address, and announces none."""
+    own = bytes.fromhex(pathlib.Path(f"/sys/class/net/{bridge}/address").read_text(encoding="ascii").strip().replace(":", ""))
+    body = struct.pack(_BODY, 1, 0x0800, 6, 4, _REQUEST, own, bytes(4), bytes(6), socket.inet_aton(address))
+    return b"\xff" * 6 + own + struct.pack("!H", _ARP) + body
+
+
+def sender(frame: bytes, address: str) -> str | None:
+    """Return the MAC of the sender of an ARP frame, if it has the address."""
+    if len(frame) < 42 or struct.unpack("!H", frame[12:14])[0] != _ARP:
+        return None
+    mac, found = struct.unpack(_BODY, frame[14:42])[5:7]
+    return ":".join(f"{byte:02x}" for byte in mac) if found == socket.inet_aton(address) else None
+
+
+def used(bridge: str, macs: t.Container[str], address: str, times: int) -> bool:
+    """Ask a number of times, a second each, whether a VM with one of the MACs has the address."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ARP)) as wire:
+        wire.bind((bridge, _ARP))
+        for _time in range(times):
+            wire.send(probe(bridge, address))
+            until = time.monotonic() + 1
+            while (left := until - time.monotonic()) > 0:
+                wire.settimeout(left)
+                try:
+                    frame = wire.recv(2048)
+                except socket.timeout:
+                    break
+                if sender(frame, address) in macs:
+                    return True
+    return False
+
+
+def refusal(name: str, text: str, ask: t.Callable[[str, t.Container[str], str, int], bool] = used, home: pathlib.Path = REFUSED) -> str | None:
+    """Return why a VM must not start, ``None`` if it may.
+
+    :arg text: its definition.
+    """
+    address = address_of(name)
+    if address is None:
+        return None
+    mark = home / name
+    why = f"{name} runs on another server: its MAC answers at {address}. It was replaced or moved; it starts here again after {mark} is removed"
+    if mark.exists():
+        return why
+    document = ET.fromstring(text)
+    if arrives(document.findtext("uuid") or ""):
+        return None
+    age = float(pathlib.Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+    for bridge, macs in nics(document).items():
+        if ask(bridge, macs, address, LONG if age < YOUNG else SHORT):
+            home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            mark.touch()
+            os.sync()
+            return why
+    return None
+
+
+def main(argv: t.Sequence[str]) -> int:
+    """Entry point, with the arguments of libvirt: name, operation, sub-operation."""
+    if argv[1:3] != ["prepare", "begin"]:
+        return 0
+    try:
+        why = refusal(argv[0], sys.stdin.read())
+    except Exception as error:  # pylint: disable=broad-except
+        sys.stderr.write(f"address_guard: {error!r}\n")
+        return 0
+    if why:
+        sys.stderr.write(f"{why}\n")
+    return 1 if why else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
