@@ -90,6 +90,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         lambda found: found == {"controller": [{"name": "c1", "server": "metal1", "alive": True}]},
     ),
     "rabbitmq_decision": ({"c1": None}, ({"c1": "rabbit@c1"},), lambda found: found["action"] == "refuse" and found["reason"]),
+    "replacement_plan": (
+        {"name": "c1"},
+        (MEMBERS, {"c1": "metal1"}, ["metal1"], LOOKS, {"metal1": {"vms": FOUND["metal1"], "records": []}}),
+        lambda found: not found["ok"] and found["source"] == "metal1" and "needs 1" in found["why"][0],
+    ),
     "rolling_restart_plan": (LOOKS, (MEMBERS, "restart", "galera"), lambda found: not found["ok"] and found["why"]),
     "status": (
         LOOKS,

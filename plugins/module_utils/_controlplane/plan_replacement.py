@@ -1,0 +1,259 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plan the replacement of a controller: whether its VM may be created again now, where, and what of the old one must go first."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_replacement import COMPLETED, RETIRED
+
+#: Nothing to do; take away an old VM whose server is back; replace.
+NONE, CLEAN, REPLACE = "none", "clean", "replace"
+_PREFIX = "replace_controller"
+
+
+class Request(t.NamedTuple):
+    """The wishes of the operator.
+
+    :arg server: that of the new VM, empty for the one that the VM is on.
+    :arg stop: whether a controller that answers may be shut down.
+    :arg confirm: the server that does not answer, as typed by a person who made sure that it is off.
+    :arg again: whether a healthy controller that was replaced before is replaced again.
+    """
+
+    name: str
+    server: str = ""
+    stop: bool = False
+    confirm: str = ""
+    again: bool = False
+
+
+class Known(t.NamedTuple):
+    """What the inventory contains.
+
+    :arg members: service → its hosts.
+    :arg places: controller → its server, empty for one that is a server itself.
+    """
+
+    members: plan_controlplane.Members
+    places: t.Mapping[str, str]
+    servers: t.Sequence[str]
+    witnesses: t.Sequence[str]
+
+
+class Found(t.NamedTuple):
+    """What was found.
+
+    :arg looks: host of the control plane → ``controlplane`` as returned by ``controlplane_info``.
+    :arg servers: server → ``vms`` and ``records``, empty for one that does not answer.
+    :arg answering: hosts whose ssh port answers although Ansible cannot use them.
+    """
+
+    looks: plan_controlplane.Looks
+    servers: t.Mapping[str, t.Mapping[str, t.Any]]
+    answering: t.Sequence[str] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """The decision.
+
+    :arg why: the reasons against it.
+    :arg at: time that identifies the replacement.
+    :arg retire: servers on which the old VM is taken away, in this order.
+    :arg peer: a healthy member of RabbitMQ that forgets the old one, empty if none has to.
+    :arg absent: server whose old VM is still to be taken away when it answers.
+    """
+
+    action: str
+    why: tuple[str, ...] = ()
+    source: str = ""
+    destination: str = ""
+    at: str = ""
+    retire: tuple[str, ...] = ()
+    peer: str = ""
+    absent: str = ""
+    lines: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """Return plain values for Ansible."""
+        found = dataclasses.asdict(self)
+        return {**{key: list(value) if isinstance(value, tuple) else value for key, value in found.items()}, "ok": not self.why}
+
+
+def check_request(request: Request, known: Known) -> None:
+    """Check the names of a request, before any host is contacted.
+
+    :raises InputError: with the path of the invalid value.
+    """
+    controllers = sorted({host for hosts in known.members.values() for host in hosts} - set(known.witnesses))
+    path = f"{_PREFIX}_name"
+    if not request.name:
+        raise model_errors.InputError("is required.", path, f"Use one of {', '.join(controllers)}.")
+    if request.name in known.witnesses:
+        raise model_errors.InputError(f"{request.name} is a witness.", path, "Take its vote away with remove_witness, then deploy it with deploy_controllers.")
+    if request.name not in controllers:
+        raise model_errors.InputError(
+            f"{request.name} is not a controller.", path, did_you_mean(request.name, controllers, f"Use one of {', '.join(controllers) or 'none'}.")
+        )
+    if not known.places.get(request.name):
+        raise model_errors.InputError(f"{request.name} is a server, not a VM.", path, "Install it again, then run deploy_controllers.")
+    if request.server and request.server not in known.servers:
+        raise model_errors.InputError(
+            f"{request.server} is not a virt host.",
+            f"{_PREFIX}_server",
+            did_you_mean(request.server, known.servers, f"Use one of {', '.join(known.servers)}."),
+        )
+
+
+def plan(request: Request, known: Known, found: Found, now: str) -> Plan:
+    """Decide about a replacement; see :class:`Plan`.
+
+    :arg now: time of a new replacement.
+    """
+    records = {server: record for server, facts in found.servers.items() if facts for record in facts.get("records") or () if record["id"] == request.name}
+    # the record on the server of the new VM is the one that counts
+    own = {server: record for server, record in records.items() if record["to"] == server}
+    last = max(own.values(), key=lambda record: str(record["at"]), default=None)
+    here = [server for server, facts in found.servers.items() if any(_is_here(vm, request.name) for vm in (facts or {}).get("vms") or ())]
+    if last is not None and last["state"] != COMPLETED:
+        return _continue(request, known, found, records, last, here)
+    source = next(iter(here), "") if len(here) == 1 else ""
+    source = source or (str(last["to"]) if last else "") or known.places[request.name]
+    destination = request.server or source
+    if last is not None and last["to"] == destination in here and not request.again:
+        # an old VM that came back with its server may disturb the new one
+        back = last["source"] != destination and last["source"] in here
+        if back or _healthy(request.name, known, found):
+            return _done(request.name, found, records, last)
+    why = _alive(request, found) + _server_lost(request, found, source, destination) + _elsewhere(request, here, source, destination)
+    why += _quorum(request.name, known, found, source)
+    return _planned(request, known, found, records, Plan(REPLACE, tuple(why), source, destination, now), here)
+
+
+def _is_here(vm: t.Mapping[str, t.Any], name: str) -> bool:
+    return name in (vm.get("id"), vm.get("name")) and not vm.get("moved") and not vm.get("moved_to")
+
+
+def _continue(
+    request: Request, known: Known, found: Found, records: t.Mapping[str, t.Mapping[str, t.Any]], record: t.Mapping[str, t.Any], here: t.Sequence[str]
+) -> Plan:
+    """Continue an interrupted replacement; whether the old VM was alive does not matter any more."""
+    server = str(record["to"])
+    why = _quorum(request.name, known, found, str(record["source"]))
+    if request.server and request.server != server:
+        why.insert(0, f"{_PREFIX}_server: the replacement on {server} is unfinished. Finish it with {_PREFIX}_server={server}")
+    return _planned(request, known, found, records, Plan(REPLACE, tuple(why), str(record["source"]), server, str(record["at"])), here)
+
+
+def _planned(
+    request: Request, known: Known, found: Found, records: t.Mapping[str, t.Mapping[str, t.Any]], base: Plan, here: t.Sequence[str]
+) -> Plan:
+    both = dict.fromkeys((base.destination, base.source))
+    retire = tuple(server for server in both if found.servers.get(server) and not _retired(records.get(server), base.at))
+    absent = base.source if not found.servers.get(base.source) else ""
+    # the new VM may already be a member again
+    new = not retire and base.destination in here
+    peer = "" if new else _peer(request.name, known, found)
+    lines = [f"{request.name} is created again on {base.destination}" + (", which an interrupted run began" if _begun(records, base.at) else "")]
+    lines += [f"  its old VM is taken away on {server}" for server in retire if server in here]
+    lines += [f"  RabbitMQ forgets it on {peer}"] if peer else []
+    lines += ["  it joins the database by a state transfer from its peers"]
+    lines += [f"  {absent} does not answer: when it is back, run the same command again before {request.name} starts there"] if absent else []
+    return dataclasses.replace(base, retire=retire, peer=peer, absent=absent, lines=tuple(lines))
+
+
+def _done(name: str, found: Found, records: t.Mapping[str, t.Mapping[str, t.Any]], last: t.Mapping[str, t.Any]) -> Plan:
+    """The controller was replaced and is healthy: at most an old VM on a server that is back is taken away."""
+    source, destination, at = str(last["source"]), str(last["to"]), str(last["at"])
+    lines = [f"{name} was replaced on {destination} at {at}"]
+    if source == destination or _retired(records.get(source), at):
+        return Plan(NONE, (), source, destination, at, lines=tuple(lines))
+    if not found.servers.get(source):
+        return Plan(NONE, (), source, destination, at, absent=source, lines=(*lines, f"  {source} does not answer; its old VM is still to be taken away"))
+    return Plan(CLEAN, (), source, destination, at, (source,), lines=(*lines, f"  {source} is back: its old VM is taken away"))
+
+
+def _retired(record: t.Mapping[str, t.Any] | None, at: str) -> bool:
+    return record is not None and record["at"] == at and record["state"] in (RETIRED, COMPLETED)
+
+
+def _begun(records: t.Mapping[str, t.Mapping[str, t.Any]], at: str) -> bool:
+    return any(record["at"] == at for record in records.values())
+
+
+def _healthy(name: str, known: Known, found: Found) -> bool:
+    reports = plan_controlplane.evaluate(known.members, found.looks)
+    states = [member.state for report in reports.values() for member in report.members if member.host == name]
+    return bool(states) and all(state == plan_controlplane.OK for state in states)
+
+
+def _alive(request: Request, found: Found) -> list[str]:
+    if request.stop or not (found.looks.get(request.name) or request.name in found.answering):
+        return []
+    return [f"{_PREFIX}_name: {request.name} is alive, it answers. If it is to be shut down and replaced, set {_PREFIX}_stop=true"]
+
+
+def _server_lost(request: Request, found: Found, source: str, destination: str) -> list[str]:
+    """Return the reasons against a replacement whose servers do not answer."""
+    if not found.servers.get(destination):
+        hint = f"Name another server with {_PREFIX}_server" if destination == source else "Use another one"
+        return [f"{_PREFIX}_server: {destination} does not answer. {hint}, or repair it"]
+    if found.servers.get(source) or source == destination:
+        return []
+    if source in found.answering:
+        return [f"{_PREFIX}_confirm: {source} is not off: its ssh port answers. Power it off, or make it reachable for Ansible"]
+    if request.confirm != source:
+        wrong = f"{request.confirm!r} is not the server whose loss must be confirmed. " if request.confirm else ""
+        return [
+            f"{_PREFIX}_confirm: {wrong}{source} does not answer. If it still runs {request.name}, two machines would use the same name and address. "
+            f"Make sure that it is off, then set {_PREFIX}_confirm={source}"
+        ]
+    return []
+
+
+def _elsewhere(request: Request, here: t.Sequence[str], source: str, destination: str) -> list[str]:
+    others = [server for server in here if server not in (source, destination)]
+    if len(here) > 1:
+        return [f"{_PREFIX}_name: {request.name} is defined on {' and '.join(here)}. Find out which one is valid, and remove the other one"]
+    return [f"{_PREFIX}_name: {request.name} is also defined on {', '.join(others)}. Remove it there first"] if others else []
+
+
+def _quorum(name: str, known: Known, found: Found, source: str) -> list[str]:
+    """Return the reasons of the other members against a replacement: they must serve without this one."""
+    why = []
+    for service, report in plan_controlplane.evaluate(known.members, {**found.looks, name: None}).items():
+        voters = (*report.members, *report.witnesses)
+        if name not in [one.host for one in voters]:
+            continue
+        left = sum(1 for one in voters if one.state == plan_controlplane.OK)
+        if left < report.needed:
+            why.append(
+                f"without {name} {service} has {left} of {report.votes} members and needs {report.needed}: {_others(report, name)}. Repair them first; "
+                "the database of a last member comes back from a backup with restore_database"
+            )
+            continue
+        # other members on a lost server are replaced after this one
+        lost_with = source if not found.servers.get(source) else None
+        lost = [one for one in report.unhealthy if one.host != name and known.places.get(one.host, one.host) != lost_with]
+        why += [f"{service} on {one.text}. Repair it first" for one in lost]
+    return why
+
+
+def _others(report: plan_controlplane.Report, name: str) -> str:
+    return ", ".join(one.text for one in report.unhealthy if one.host != name) or "there is no other member"
+
+
+def _peer(name: str, known: Known, found: Found) -> str:
+    report = plan_controlplane.evaluate(known.members, {**found.looks, name: None}).get("rabbitmq")
+    if report is None or name not in known.members.get("rabbitmq", ()):
+        return ""
+    healthy = [one.host for one in report.members if one.state == plan_controlplane.OK]
+    return next((host for host in healthy if host not in known.witnesses), "")
