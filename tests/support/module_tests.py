@@ -22,8 +22,8 @@ TARGET = ROOT / "CONTRIBUTING.md"
 BEGIN, END = "<!-- modules and their tests: begin -->\n", "<!-- modules and their tests: end -->\n"
 _IMPORT = re.compile(r"^ *from ansible_collections\.reduced\.footprint\.plugins\.module_utils\.([\w.]+) import", re.MULTILINE)
 #: Folders of tests on real parts, as a person calls them.
-REAL = ("integration", "storage", "templates", "drift", "torture", "canary", "network", "lvm", "metal", "move", "source", "add_server", "controllers",
-        "witness", "cloud", "standby", "migrate", "rehearse", "e2e")  # fmt: skip
+REAL = ("integration", "storage", "templates", "drift", "torture", "canary", "network", "lvm", "metal", "move", "source", "add_server", "replace",
+        "controllers", "witness", "cloud", "standby", "migrate", "rehearse", "e2e")  # fmt: skip
 
 
 def _text(folder: pathlib.Path) -> str:
