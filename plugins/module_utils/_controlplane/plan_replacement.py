@@ -128,7 +128,7 @@ def plan(request: Request, known: Known, found: Found, now: str) -> Plan:
     source = next(iter(here), "") if len(here) == 1 else ""
     source = source or (str(last["to"]) if last else "") or known.places[request.name]
     destination = request.server or source
-    if last is not None and last["to"] == destination in here and not request.again:
+    if last is not None and last["to"] == destination and destination in here and not request.again:
         # an old VM that came back with its server may disturb the new one
         back = last["source"] != destination and last["source"] in here
         if back or _healthy(request.name, known, found):

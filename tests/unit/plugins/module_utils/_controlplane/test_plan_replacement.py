@@ -49,9 +49,8 @@ def planned(
     looked: t.Any = None,
     **request: t.Any,
 ) -> dict[str, t.Any]:
-    return replacement_plan(
-        {"name": name, **request}, members or MEMBERS, places or PLACES, SERVERS, looks() if looked is None else looked, seen or given or found(), answering, NOW
-    )
+    looked = looks() if looked is None else looked
+    return replacement_plan({"name": name, **request}, members or MEMBERS, places or PLACES, SERVERS, looked, seen or given or found(), answering, NOW)
 
 
 @pytest.mark.parametrize(
