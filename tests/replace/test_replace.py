@@ -30,7 +30,7 @@ def test_three_controllers_serve(lab: ReplaceLab) -> None:
     [
         ([], "missing required arguments: replace_controller_name"),
         (["replace_controller_name=contoller1"], "replace_controller_name: contoller1 is not a controller. Did you mean controller1?"),
-        (["replace_controller_name=controller1", "replace_controller_server=metal4"], "replace_controller_server: metal4 is not a virt host. Did you mean metal"),
+        (["replace_controller_name=controller1", "replace_controller_server=metal4"], "replace_controller_server: metal4 is not a virt host. Did you mean"),
         (["replace_controller_name=controller1"], "replace_controller_name: controller1 is alive, it answers."),
         (["replace_controller_name=controller1", "expert_mode=false"], "expert_mode"),
     ],
@@ -45,7 +45,8 @@ def test_the_last_member_of_a_majority_is_refused(lab: ReplaceLab) -> None:
     address = lab.address("controller2")
     lab.ssh(address, "systemctl", "stop", "mariadb")
     before = lab.started("controller1")
-    lab.fails("replace_controller", *FIRST, "-e", "replace_controller_stop=true", words=["without controller1 galera has 1 of 3 members and needs 2", "Nothing was changed"])
+    words = ["without controller1 galera has 1 of 3 members and needs 2", "Nothing was changed"]
+    lab.fails("replace_controller", *FIRST, "-e", "replace_controller_stop=true", words=words)
     assert lab.started("controller1") == before
     lab.ssh(address, "systemctl", "start", "mariadb")
     eventually("all members are synced again", lambda: len(lab.status()["database_members"]) == 3, 180)
