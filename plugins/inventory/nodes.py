@@ -54,7 +54,7 @@ options:
     description:
       - The physical servers by name.
       - In each entry, C(roles) is the list of its roles and C(vms) its VM details, a list of mappings or that list as JSON text. A
-        server with VM details must have the role C(virt). C(bmc) is its management controller. All other keys become host variables unchanged.
+        server with VM details must have the role C(virt). C(bmc) is its management controller, C(hardware) its parts. All other keys are host variables.
       - With O(roles), a role that is declared neither there nor by this collection is an error.
       - "Keys of VM details: C(id) (unique in the cluster), C(name), C(cpu), C(ram), C(hypervisor), C(roles), C(nics),
         C(disks), C(address), C(autostart), C(protected), C(machine), and any other key that a libvirt template uses."
@@ -350,7 +350,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             if "footprint_cluster" in host.vars or "vm_host" in variables or not ("vms" in variables or "node_roles" in variables):
                 continue
             # only variables that determine the VMs are read; the host's own variables are kept
-            entry = {key: variables[key] for key in ("vms", "node_roles", "ansible_host", "bmc") if key in variables}
+            entry = {key: variables[key] for key in ("vms", "node_roles", "ansible_host", "bmc", "hardware") if key in variables}
             virt = [run_inventory.VIRT_ROLE] if run_inventory.VIRT_ROLE in [group.name for group in host.get_groups()] else []
             yield run_inventory.server(host.name, entry, host.name, virt)
 

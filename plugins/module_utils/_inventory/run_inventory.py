@@ -17,7 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_json_text import parse_json
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import DIRECTORY, environment_name
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_WITNESS
-from ansible_collections.reduced.footprint.plugins.module_utils._inventory import io_addresses, plan_addresses, plan_witness
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import io_addresses, model_hardware, plan_addresses, plan_witness
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.plan_addresses import Found, Table
 from ansible_collections.reduced.footprint.plugins.module_utils._power import model_bmc
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails, parse_vms
@@ -109,7 +109,7 @@ def server(name: str, entry: t.Any, path: str, more_roles: t.Sequence[str] = ())
     """Parse one server.
 
     :arg entry: its variables, with ``roles`` or ``node_roles`` and ``vms``; ``None`` means none.
-    :raises InputError: roles are not a list of names, or an invalid ``bmc``.
+    :raises InputError: roles are not a list of names, or an invalid ``bmc`` or ``hardware``.
     :raises RefusedError: ``bmc`` has the address of the server itself.
     """
     entry = {} if entry is None else entry
@@ -123,6 +123,7 @@ def server(name: str, entry: t.Any, path: str, more_roles: t.Sequence[str] = ())
         raise InputError(f"expected a list of roles, got {roles!r}.", f"{path}.{key}", "Write a list of names, e.g. [virt, compute].")
     if variables.get("bmc") is not None:
         model_bmc.check_entry(variables["bmc"], variables.get("ansible_host"), f"{path}.bmc")
+    model_hardware.parse(variables.get("hardware"), f"{path}.hardware")
     return Server(name, tuple(dict.fromkeys((*roles, *more_roles))), entry.get("vms"), variables, path)
 
 
@@ -171,6 +172,11 @@ def _refuse_duplicates(servers: t.Sequence[Server], machines: t.Sequence[Machine
             host, port, system = model_bmc.parse(item.variables["bmc"]).place
             # two servers with one controller: one of them would be powered off in place of the other
             once("bmc", f"{host}:{port}{f' {system}' if system else ''}", f"{item.path}.bmc", "Correct the address, or name the system of each server.")
+        hardware = model_hardware.parse(item.variables.get("hardware"), f"{item.path}.hardware")
+        for disk in hardware.disks:
+            once("serial", disk.serial, f"{disk.path}.serial", "A disk is in one server only: correct one of the two serial numbers.")
+        for nic in hardware.nics:
+            once("mac", nic.mac, f"{nic.path}.mac", "Give one of the two network cards a different MAC.")
     for machine in machines:
         vm = machine.vm
         once("id", vm.id, f"{vm.path}.id", "Give every VM an id that is unique in the cluster.")
