@@ -25,7 +25,7 @@ options:
   kind:
     description: What is kept.
     type: str
-    choices: [completed_step, secrets_record]
+    choices: [completed_step, discovered_server, secrets_record]
     required: true
 """
 

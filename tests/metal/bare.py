@@ -118,15 +118,20 @@ class Emulator:
         return done.stdout
 
 
-def domain(name: str, disk: pathlib.Path, *, uefi: bool, network: str, memory: int = 1024, serial: str = "", mac: str = "") -> str:
-    """Return the document of a machine with one disk and one NIC."""
-    boot = "<boot dev='hd'/>"
-    os_tag = f"<os{' firmware=' + repr('efi') if uefi else ''}><type arch='x86_64' machine='{'q35' if uefi else 'pc'}'>hvm</type>{'' if uefi else boot}</os>"
+def domain(
+    name: str, disk: pathlib.Path, *, uefi: bool, network: str, memory: int = 1024, serial: str = "", mac: str = "", secure: bool = True
+) -> str:
+    """Return the document of a machine with one disk and one NIC; Secure Boot is left to libvirt, or off."""
+    features = "" if secure else "<firmware><feature enabled='no' name='secure-boot'/></firmware>"
+    boot = features if uefi else "<boot dev='hd'/>"
+    os_tag = f"<os{' firmware=' + repr('efi') if uefi else ''}><type arch='x86_64' machine='{'q35' if uefi else 'pc'}'>hvm</type>{boot}</os>"
     return (
         f"<domain type='qemu'><name>{name}</name>"
         f"<uuid>{uuid.uuid5(uuid.NAMESPACE_DNS, name)}</uuid><memory unit='MiB'>{memory}</memory><vcpu>2</vcpu>{os_tag}<features><acpi/></features>"
         f"<cpu mode='maximum'/><devices><disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{disk}'/>"
         f"<target dev='vda' bus='virtio'/>{f'<serial>{serial}</serial>' if serial else ''}</disk>"
-        f"<interface type='bridge'>{f'<mac address={mac!r}/>' if mac else ''}<source bridge='{network}'/><model type='virtio'/></interface>"
+        f"<interface type='bridge'>{f'<mac address={mac!r}/>' if mac else ''}<source bridge='{network}'/><model type='virtio'/>"
+        # without the loader of QEMU, UEFI loads the one of the boot server
+        f"{'<rom enabled=' + repr('no') + '/>' if uefi else ''}</interface>"
         f"<serial type='file'><source path='{disk}.console'/></serial><video><model type='none'/></video></devices></domain>"
     )

@@ -91,6 +91,7 @@ BACKUP = Backup(
     hashlib.sha256(b"").hexdigest(),
     *(5, UUID, 42),
 )
+DISCOVERED = {"name": "metal1", "read": "2026-01-02T03:04:05Z", "hardware": {"system": {"uuid": UUID}}}
 CHANGE = Change(manager="ifupdown", trial={"/etc/network/interfaces.d/new": "auto br0\n"}, apply=(("ifup", "br0"),), revert=(("ifdown", "br0"),))
 CONTROLLERS = ["c1", "c2", "c3"]
 

@@ -41,6 +41,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare impo
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm_record, io_machine_proof
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_render
+from ansible_collections.reduced.footprint.plugins.filter.discovery_step import discovery_step
 from ansible_collections.reduced.footprint.plugins.filter.rolling_restart_plan import rolling_restart_plan
 from ansible_collections.reduced.footprint.plugins.filter.state_text import state_text
 from tests.support import state_files
@@ -196,6 +197,10 @@ def secrets_record(home: pathlib.Path, text: bytes) -> t.Any:
     return marks == {MARK}
 
 
+def discovered(unused: pathlib.Path, text: bytes) -> str:
+    return discovery_step("metal1", kept=text.decode())["action"]
+
+
 #: Kind → its reader, and what it reads from the frozen file. Of a newer cache, the reader returns the third value.
 READERS: t.Mapping[str, tuple[t.Any, ...]] = {
     "migration_journal": (lambda home, text: journal(JournalStore(state_files.NAME, home), text), state_files.JOURNAL),
@@ -230,6 +235,7 @@ READERS: t.Mapping[str, tuple[t.Any, ...]] = {
     "block_hashes": (block_hashes, True, False),
     "manifest": (manifest, Header("a1", 5), None),
     "secrets_record": (secrets_record, True),
+    "discovered_server": (discovered, "known", "ask"),
 }
 
 
@@ -249,6 +255,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """What this version writes."""
     home = tmp_path_factory.mktemp("written")
     state_files.write_all(home)
+    (home / "discovered_server").write_text(state_text(state_files.DISCOVERED, "discovered_server"), encoding="utf-8")
     (home / "secrets_record").write_text(state_text({"mark": MARK}, "secrets_record"), encoding="utf-8")
     return home
 

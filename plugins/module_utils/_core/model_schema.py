@@ -87,8 +87,10 @@ class Schema(t.NamedTuple):
 #: Kinds that playbooks write with the filter ``state_text``.
 KINDS: t.Mapping[str, Schema] = {
     "completed_step": Schema("record of a completed step"),
+    "discovered_server": Schema("record of the server's hardware", cache=True),
     "secrets_record": Schema("record of the secrets directory"),
 }
+DISCOVERED_SERVER = KINDS["discovered_server"]
 
 MIGRATION_JOURNAL = Schema("journal of the migration")
 MOVE_JOURNAL = Schema("journal of the move")

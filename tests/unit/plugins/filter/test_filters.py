@@ -58,6 +58,14 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         (KOLLA, {"control": ["c1"], "compute": ["c1"]}, [], "192.0.2.20"),
         lambda found: "c1 ansible_host=192.0.2.1 network_interface=eth0 neutron_external_interface=eth1" in found["inventory"],
     ),
+    "discovery_problems": (
+        {"system": {"uuid": "u1"}, "nics": [{"mac": "52:54:00:00:00:01"}]},
+        ("metal1", "192.0.2.11", ".discovered", "52:54:00:00:00:02"),
+        lambda found: len(found) == 1 and "has no network card 52:54:00:00:00:02" in found[0],
+    ),
+    "discovery_report": ({"metal1": ""}, ({}, {"metal1": "no answer"}), lambda found: found["lines"] == ["FAILED metal1: no answer"] and not found["ok"]),
+    "discovery_servers": ({"metal1": {"address": "a"}, "metal2": None}, (), lambda found: found == {"servers": ["metal1"], "restart": []}),
+    "discovery_step": ("metal1", ("off",), lambda found: found == {"action": "boot", "reason": "it is off"}),
     "maintenance_plan": (
         LOOKS,
         (["metal1"], [], "metal1", MEMBERS, FOUND["metal1"], {"c1": "metal1"}),
