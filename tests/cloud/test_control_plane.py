@@ -72,13 +72,13 @@ class Cloud:
 def fixture_cloud(lab: CloudLab) -> Cloud:
     """All services on three controllers."""
     lab.write_inventory(variables={"footprint_cloud": True, "footprint_components": None})
-    lab.succeeds("deploy_controllers", timeout=5400)
+    lab.succeeds("deploy_controllers")
     return Cloud(lab)
 
 
 def test_second_run_changes_nothing(lab: CloudLab, cloud: Cloud) -> None:
     assert cloud.token
-    again = lab.succeeds("deploy_controllers", timeout=3600)
+    again = lab.succeeds("deploy_controllers")
     assert again.changed == 0, again.changed_tasks()
 
 
@@ -92,7 +92,7 @@ def test_account_of_a_service_is_repaired(lab: CloudLab, cloud: Cloud) -> None:
     endpoints = json.loads(cloud.ask(5000, "/v3/endpoints?interface=public"))["endpoints"]
     lost = next(one for one in endpoints if one["url"].endswith(":9292"))
     cloud.ask(5000, f"/v3/endpoints/{lost['id']}", "DELETE")
-    done = lab.succeeds("deploy_controllers", variables={"deploy_controllers_components": ["glance"]}, timeout=1800)
+    done = lab.succeeds("deploy_controllers", variables={"deploy_controllers_components": ["glance"]})
     assert any("endpoints in keystone" in task for task in done.changed_tasks())
     assert any(one["url"].endswith(":9292") for one in json.loads(cloud.ask(5000, "/v3/endpoints?interface=public"))["endpoints"])
 
@@ -130,7 +130,7 @@ def test_rolling_restart_loses_no_request(lab: CloudLab, cloud: Cloud) -> None:
     client = threading.Thread(target=watch, daemon=True)
     client.start()
     try:
-        lab.succeeds("rolling_restart", variables={"rolling_restart_components": ["placement", "glance", "nova", "neutron"]}, timeout=3600)
+        lab.succeeds("rolling_restart", variables={"rolling_restart_components": ["placement", "glance", "nova", "neutron"]})
     finally:
         ended.set()
         client.join(60)
