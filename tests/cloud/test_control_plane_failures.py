@@ -31,10 +31,11 @@ RECOVERED = 420
 
 
 @pytest.fixture(scope="module", name="cloud")
-def fixture_cloud(lab: CloudLab) -> Cloud:
+def fixture_cloud(lab: CloudLab, reuse_lab: bool) -> Cloud:
     """All services on three controllers."""
     lab.write_inventory(variables={"footprint_cloud": True, "footprint_components": None})
-    lab.succeeds("deploy_controllers")
+    if not reuse_lab:
+        lab.succeeds("deploy_controllers")
     cloud = Cloud(lab)
     Operations(cloud).remove()
     return cloud
