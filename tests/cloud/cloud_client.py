@@ -117,7 +117,8 @@ class Watch:
 
     def gaps(self) -> dict[int, float]:
         """Seconds without an answer of each API, at most."""
-        return {port: round(max((later - earlier for earlier, later in zip(times, times[1:])), default=float("inf")), 1) for port, times in self.answered.items()}
+        times = {port: [later - earlier for earlier, later in zip(found, found[1:])] for port, found in self.answered.items()}
+        return {port: round(max(found, default=float("inf")), 1) for port, found in times.items()}
 
 
 def reason(error: BaseException) -> str:
