@@ -131,7 +131,7 @@ class Operations:
     """Operations of a tenant, each created, waited for, and removed, one after the other in a thread for each kind, while it is entered.
 
     :ivar done: kind → seconds of each complete operation.
-    :ivar failures: those that a client was told have failed.
+    :ivar failures: those that failed for the client.
     """
 
     def __init__(self, cloud: Cloud) -> None:
