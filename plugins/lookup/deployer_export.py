@@ -22,7 +22,8 @@ options:
       - "V(ironic) is the file of C(baremetal create), V(metal3) a list of Kubernetes objects, V(maas) a list of the parameters of
         C(maas PROFILE machines create), V(foreman) a list of the parameters of C(theforeman.foreman.host)."
       - V(skipped) returns the hosts that are not exported, with the reason.
-      - V(problems) returns one text for each wrong value, for a task that reports them before anything is written; an empty list if there is none.
+      - V(problems) returns one text for each wrong value, and one if no host can be exported, for a task that reports them before anything is
+        written; an empty list if there is none.
     type: list
     elements: str
     required: true
@@ -90,5 +91,5 @@ class LookupModule(SecretsLookup):
                 return [str(error)]
             raise
         if term == PROBLEMS:
-            return []
+            return plan_machines.problems(found)
         return dict(found.skipped) if term == SKIPPED else plan_export.export(found.machines, term)

@@ -37,6 +37,14 @@ FLOW: dict[str, dict[str, t.Any]] = {
 }
 REMOVAL = {"name": "metal2", "confirm": "", "remove_vms": "false", "erase": "none"}
 
+DISCOVERY = {f"discover_servers_{key}": "" for key in ("names", "restart", "boot_server")} | {"discover_servers_again": "false"}
+MAINTENANCE = {"maintain_virt_node_restart_elsewhere": "false", "maintain_virt_node_accept_outage": "false"}
+REPLACEMENT = {
+    **{f"replace_controller_{key}": "" for key in ("server", "confirm")},
+    **{f"replace_controller_{key}": "false" for key in ("stop", "remove_disks")},
+}
+DESTRUCTION = {"confirm": "", "erase": "none", **dict.fromkeys(("keep_protected", "remove_master", "leave_instances", "force"), "false")}
+
 
 def lab(*arguments: str) -> str:
     """A command of ``lab/lab``."""
@@ -200,6 +208,17 @@ def test_a_backup_survives_the_job(site: Site) -> None:
         ("remove_virt_node", {f"remove_virt_node_{key}": value for key, value in REMOVAL.items()}, "confirm"),
         ("move_vm", {"move_vm_id": "missing-vm", "move_vm_source": "metal1", "move_vm_destination": "metal2", "move_vm_state": "moved"}, "missing-vm"),
         ("rotate_keys", {}, "keystone"),
+        ("cloud_bootstrap", {}, "The playbook deploy_controllers creates it"),
+        ("verify_cloud", {"verify_cloud_external_network": "", "verify_cloud_image": ""}, "The playbook deploy_controllers creates it"),
+        ("provision_compute", {}, "The cloud requires Debian 13"),
+        ("export_kolla", {"export_kolla_environment": "/footprint/none", "export_kolla_directory": "/footprint/kolla"}, "export_kolla_environment"),
+        ("export_metal", {"export_metal_directory": "/footprint/export"}, "no host can be exported"),
+        ("discover_servers", {"discover_servers_directory": "/footprint/discovered", **DISCOVERY}, "no server has a management controller"),
+        ("maintain_virt_node", {"maintain_virt_node_servers": "metal9", **MAINTENANCE}, "metal9 is not a virt host"),
+        ("remove_witness", {"remove_witness_name": "metal2", "remove_witness_confirm": "", "remove_witness_lost": "false"}, "metal2 is not a witness"),
+        ("replace_controller", {"replace_controller_name": "controller9", **REPLACEMENT}, "Did you mean controller"),
+        ("start_standby", {"start_standby_id": "controller1", "start_standby_server": "metal2", "start_standby_confirm": ""}, "no verified copy"),
+        ("destroy_environment", {f"destroy_environment_{key}": value for key, value in DESTRUCTION.items()}, "destroy_environment_confirm"),
     ],
 )
 def test_refusal_of_a_playbook_fails_the_job(site: Site, playbook: str, answers: dict[str, t.Any], words: str) -> None:

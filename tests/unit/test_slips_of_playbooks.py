@@ -96,7 +96,7 @@ RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "host without the role witness": (
         ("remove_witness", "-i", "nodes.yml", "-e", "remove_witness_name=metal2"),
-        ("remove_witness_name: expected one of none (no host has the role witness), got metal2.",),
+        ("remove_witness_name: metal2 is not a witness. No host has the role witness.",),
     ),
     "component to deploy": (
         ("deploy_controllers", "-i", "nodes.yml", "-e", "deploy_controllers_components=galra"),
@@ -122,6 +122,10 @@ RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "host to export": (
         ("export_metal", "-i", "nodes.yml", "-e", "export_metal_hosts=metl2"),
         ("export_metal_hosts[0]: the inventory has no host metl2. Did you mean metal2?",),
+    ),
+    "export without a host that can be exported": (
+        ("export_metal", "-i", "nodes.yml", "-e", '{"export_metal_hosts": ["metal1", "metal2"]}'),
+        ("export_metal_hosts: no host can be exported (metal1, metal2: no bmc is set). Add bmc to servers",),
     ),
     "account of an export": (
         ("export_metal", "-i", "emulated/nodes.yml", "-e", "export_metal_account=oprator"),

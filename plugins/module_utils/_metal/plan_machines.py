@@ -53,6 +53,18 @@ def find(
     return Found(tuple(machines), skipped)
 
 
+def problems(found: Found) -> list[str]:
+    """Return one text if no machine was found, with the reasons."""
+    if found.machines:
+        return []
+    hosts: dict[str, list[str]] = {}
+    for name, reason in found.skipped.items():
+        hosts.setdefault(reason, []).append(name)
+    reasons = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in hosts.items())
+    why = reasons or "the inventory has no servers"
+    return [f"export_metal_hosts: no host can be exported ({why}). Add bmc to servers, or VMs with the hypervisor qemu or kvm."]
+
+
 def _vm(name: str, known: t.Mapping[str, t.Any], hostvars: t.Mapping[str, t.Any], account: str | None, password: Password) -> Exported | str:
     (vm,) = parse_vms([known["vm_details"]], f"{name}.vm_details", cluster=str(known["footprint_cluster"]))
     server = known["vm_host"]
