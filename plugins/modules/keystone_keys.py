@@ -61,7 +61,7 @@ EXAMPLES = r"""
 - name: Copy the keys of another member to this one
   reduced.footprint.keystone_keys:
     state: present
-    keys: "{{ other.repository['keys'] }}"
+    keys: "{{ other.repository.contents }}"
   no_log: true
 """
 

@@ -61,7 +61,7 @@ repository:
     written:
       description: Mapping of number to modification time of the file (UTC).
       type: dict
-    keys:
+    contents:
       description: Mapping of number to key.
       returned: when O(secrets=true)
       type: dict

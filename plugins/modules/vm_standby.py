@@ -182,7 +182,7 @@ key_marker:
   description: The comment of that key.
   returned: O(state=prepared)
   type: str
-copy:
+copy_id:
   description: The copy with which the VM was started.
   returned: O(state=started)
   type: str

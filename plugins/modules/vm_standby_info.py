@@ -53,7 +53,7 @@ standbys:
     phase: {description: Phase of the copy or of the start., type: str}
     reason: {description: Why the last copy failed., type: str}
     problem: {description: What is wrong with the copies; null if nothing is., type: str}
-    copy: {description: The last verified copy., type: str}
+    copy_id: {description: The last verified copy., type: str}
     copied:
       description: Its point in time (UTC).
       type: str

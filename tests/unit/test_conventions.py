@@ -155,6 +155,12 @@ def test_times_in_results_are_timestamps(module: str) -> None:
 
 
 @each()
+def test_results_can_be_read_with_a_dot_in_jinja(module: str) -> None:
+    # ``result.keys`` is a method of the mapping
+    assert [path for path, _result in results_of(module) if hasattr(dict, path.rpartition(".")[2])] == []
+
+
+@each()
 def test_a_failure_is_documented_and_returned_in_one_form(module: str) -> None:
     error = constant(module, "RETURN")["error"]
     assert error == constant(MODULES[0], "RETURN")["error"] and error["returned"] == "failure"

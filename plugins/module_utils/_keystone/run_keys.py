@@ -80,7 +80,7 @@ def look(repository: KeyRepository, secrets: bool = False) -> dict[str, t.Any]:
         "written": {number: utc(when) for number, when in repository.written().items()},
     }
     if secrets:
-        found["keys"] = keys
+        found["contents"] = keys
     return found
 
 

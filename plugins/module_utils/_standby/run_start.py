@@ -197,7 +197,7 @@ def _result(copy: Copy, record: t.Mapping[str, t.Any], changed: bool) -> dict[st
     at = float(record.get("at") or time.time())
     return {
         "changed": changed,
-        "copy": copy.id,
+        "copy_id": copy.id,
         "source": copy.source,
         "started": utc(at),
         "lost_seconds": round(at - copy.at, 1),
