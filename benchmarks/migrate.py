@@ -73,7 +73,7 @@ class Pair:
 
     def cache(self, room: int) -> None:
         """Copy the lab's cache by links, except for the source's second disk, which gets ``room`` bytes."""
-        known = ROOT / ".cache" / "lab"
+        known = pathlib.Path(os.environ.get("LAB_CACHE") or ROOT / ".cache" / "lab")
         if not list(known.glob("laptop-*/srv.img")):
             self.command("up")
             self.command("down")
@@ -91,7 +91,8 @@ class Pair:
             subprocess.run(["e2fsck", "-fy", str(image)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
             subprocess.run(["resize2fs", str(image)], stdout=subprocess.DEVNULL, check=True)
         for each in known.iterdir():
-            if not each.name.startswith(("lock-", "laptop-")):
+            # parts are being built by another lab
+            if not each.name.startswith(("lock-", "laptop-", "part-")):
                 (own / each.name).symlink_to(each)
         os.environ["LAB_CACHE"] = str(own)
 
