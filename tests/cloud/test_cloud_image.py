@@ -104,6 +104,7 @@ class Instance:
             code, variables = FIRMWARE
             shutil.copy(variables, self.folder / "vars.fd")
             argv += ["-drive", f"if=pflash,format=raw,readonly=on,file={code}", "-drive", f"if=pflash,format=raw,file={self.folder / 'vars.fd'}"]
+        (self.folder / "console").touch()
         self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
         return self
 
@@ -121,7 +122,7 @@ class Instance:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout.strip()
 
-    def boot(self, other_than: str = "", seconds: float = 900) -> str:
+    def boot(self, other_than: str = "", seconds: float = 1800) -> str:
         """Wait until it answers; return the identity of this boot."""
         end = time.monotonic() + seconds
         while True:
