@@ -96,7 +96,7 @@ class Instance:
         subprocess.run(["mcopy", "-i", str(seed), str(self.folder / "user-data"), str(self.folder / "meta-data"), "::"], check=True)
         disk = self.folder / "disk.qcow2"
         subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", str(self.image), str(disk), "5G"], check=True)
-        argv = ["qemu-system-x86_64", "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", "1024", "-smp", "2", "-display", "none"]
+        argv = ["qemu-system-x86_64", "-machine", "q35", "-accel", "tcg", "-cpu", "max", "-m", "1024", "-display", "none"]
         argv += ["-drive", f"file={disk},if=virtio,format=qcow2", "-drive", f"file={seed},if=virtio,format=raw,readonly=on"]
         argv += ["-netdev", f"user,id=net,hostfwd=tcp:127.0.0.1:{self.port}-:22", "-device", "virtio-net-pci,netdev=net"]
         argv += ["-serial", f"file:{self.folder / 'console'}"]
@@ -143,7 +143,7 @@ def test_server_boots_with_its_key_and_grows(image: pathlib.Path, tmp_path: path
         assert server.says("sudo -n id -u") == "0"
         assert int(server.says("df --output=size -B1 / | tail -1")) > 4 * GIB
         assert server.says("test -d /sys/firmware/efi && echo uefi || echo bios") == ("uefi" if uefi else "bios")
-        # nobody has a password
+        # no account has a password
         assert server.says("sudo cut -d: -f2 /etc/shadow | grep -c '^[$]' || true") == "0"
         assert "failed" not in server.says("systemctl list-units --failed --no-legend --plain || true")
         # after the update of a kernel
