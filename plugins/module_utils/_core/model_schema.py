@@ -92,6 +92,7 @@ KINDS: t.Mapping[str, Schema] = {
 }
 DISCOVERED_SERVER = KINDS["discovered_server"]
 
+INSTALLED_SERVER = Schema("record of the installed server")
 MIGRATION_JOURNAL = Schema("journal of the migration")
 MOVE_JOURNAL = Schema("journal of the move")
 REQUEST = Schema("request of the worker")

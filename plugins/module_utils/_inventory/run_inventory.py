@@ -305,6 +305,14 @@ def host_keys(path: pathlib.Path) -> HostKeys:
     return HostKeys(path, io_known_hosts.read(path))
 
 
+def host_connection(name: str, path: pathlib.Path) -> dict[str, t.Any]:
+    """Return host variables with which Ansible accepts only the recorded host key of a server or VM.
+
+    :arg path: of the file with the host keys.
+    """
+    return io_known_hosts.connection_variables(name, path)
+
+
 def host_keys_path(given: t.Any, folder: str, environment: str) -> pathlib.Path:
     """Return the path of the file with the public host keys of VMs, by default next to their private keys.
 
@@ -330,6 +338,9 @@ def hosts(
         vms = _as_list(item.vms)
         if vms or VIRT_ROLE in item.roles:
             variables["vms"] = vms
+        if keys and item.name in keys.public:
+            # it was installed by this collection; settings of the user have priority
+            variables = {**host_connection(item.name, keys.path), **variables}
         result.append(Host(item.name, (SERVERS_GROUP, *item.roles), variables))
     for machine in inventory.machines:
         vm = machine.vm
@@ -345,7 +356,7 @@ def hosts(
         }
         if keys and vm.name in keys.public:
             variables["vm_host_key"] = keys.public[vm.name]
-            variables.update(io_known_hosts.connection_variables(vm.name, keys.path))
+            variables.update(host_connection(vm.name, keys.path))
         if vm.name in found:
             variables["ansible_host"] = found[vm.name].address
             variables["vm_address_source"] = found[vm.name].source
