@@ -142,6 +142,11 @@ installation:
         content: {description: File system or use. Null for the partition of the boot loader with BIOS., type: str, returned: always, sample: vfat}
         mount: {description: Its mount point. Null if it has none., type: str, returned: always, sample: /boot/efi}
         size_bytes: {description: Its size in bytes., type: int, returned: always, sample: 536870912}
+host_key:
+  description: The public ssh host key of the installed system. Null with O(state=confirmed).
+  returned: success
+  type: str
+  sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEcx...
 error:
   description: The error.
   returned: failure

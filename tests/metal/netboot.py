@@ -38,6 +38,11 @@ PLAY = """
         cmd: build_boot_system.py {{ system | quote }} {{ __boot_server_arguments | map('quote') | join(' ') }}
         executable: /usr/bin/python3
         creates: "{{ system }}/manifest-{{ __boot_server_inputs }}.json"
+    - ansible.builtin.script:
+        cmd: build_root.py {{ system | quote }} {{ __boot_server_root_arguments | map('quote') | join(' ') }}
+        executable: /usr/bin/python3
+        creates: "{{ system }}/root-{{ __boot_server_root_inputs }}.json"
+      when: boot_server_root
     - ansible.builtin.copy:
         content: "{{ item.content }}"
         dest: "{{ folder }}/{{ item.path | basename }}"
@@ -59,10 +64,11 @@ class BootServer:
     """The services of the role on a bridge; a context manager.
 
     :arg inventory: with the servers, and the host ``boot``.
+    :arg root: whether to serve the system that is installed as well; with a small kernel, because emulated machines unpack it slowly.
     """
 
-    def __init__(self, folder: pathlib.Path, bridge: str, address: str, inventory: pathlib.Path) -> None:
-        self.folder, self.bridge, self.address, self.inventory = folder, bridge, address, inventory
+    def __init__(self, folder: pathlib.Path, bridge: str, address: str, inventory: pathlib.Path, *, root: bool = False) -> None:
+        self.folder, self.bridge, self.address, self.inventory, self.root = folder, bridge, address, inventory, root
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> BootServer:
@@ -75,13 +81,14 @@ class BootServer:
         given = {
             "role": str(ROLE), "bridge": self.bridge, "folder": str(self.folder), "boot_server_address": self.address, "boot_server_release": RELEASE,
             "boot_server_keys": [key().with_suffix(".pub").read_text("utf-8").strip()], "system": str(SYSTEM),
+            "boot_server_root": self.root, "boot_server_root_kernel": "linux-image-cloud-amd64",
         }  # fmt: skip
         values = json.dumps(given)
         argv = [str(pathlib.Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.inventory), str(self.folder / "play.yml"), "-e", values]
         environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections")}
         done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
         assert not done.returncode, done.stdout + done.stderr
-        for name in ("vmlinuz", "initrd"):
+        for name in ("vmlinuz", "initrd", *(("root.tar.zst", "root.json") if self.root else ())):
             (self.folder / name).symlink_to(SYSTEM / name)
         for unit in (DHCP, HTTP):
             line = next(line for line in (self.folder / unit).read_text("utf-8").splitlines() if line.startswith("ExecStart="))
@@ -115,8 +122,8 @@ class BootServer:
         return "\n".join((self.folder / f"{unit}.log").read_text("utf-8", "replace")[-4000:] for unit in (DHCP, HTTP))
 
 
-def _call(folder: pathlib.Path, inventory: pathlib.Path, values: t.Mapping[str, t.Any]) -> tuple[list[str], dict[str, str]]:
-    argv = [str(pathlib.Path(sys.executable).parent / "ansible-playbook"), "reduced.footprint.discover_servers", "-i", str(inventory)]
+def _call(folder: pathlib.Path, inventory: pathlib.Path, values: t.Mapping[str, t.Any], playbook: str) -> tuple[list[str], dict[str, str]]:
+    argv = [str(pathlib.Path(sys.executable).parent / "ansible-playbook"), f"reduced.footprint.{playbook}", "-i", str(inventory)]
     argv += ["-e", json.dumps({"expert_mode": True, "ansible_ssh_private_key_file": str(key()), **values})]
     environment = {
         **os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), "ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_NOCOLOR": "1",
@@ -126,19 +133,21 @@ def _call(folder: pathlib.Path, inventory: pathlib.Path, values: t.Mapping[str, 
 
 
 def ansible(
-    folder: pathlib.Path, inventory: pathlib.Path, *more: str, values: t.Mapping[str, t.Any], timeout: float = 2400
+    folder: pathlib.Path, inventory: pathlib.Path, *more: str, values: t.Mapping[str, t.Any], timeout: float = 2400, playbook: str = "discover_servers"
 ) -> subprocess.CompletedProcess[str]:
-    """Run the playbook discover_servers."""
-    argv, environment = _call(folder, inventory, values)
+    """Run a playbook."""
+    argv, environment = _call(folder, inventory, values, playbook)
     return subprocess.run(
         [*argv, *more], env=environment, cwd=folder, capture_output=True, text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL
     )
 
 
 @contextlib.contextmanager
-def started(folder: pathlib.Path, inventory: pathlib.Path, values: t.Mapping[str, t.Any]) -> t.Iterator[subprocess.Popen[bytes]]:
-    """Start the playbook discover_servers as a process group of its own."""
-    argv, environment = _call(folder, inventory, values)
+def started(
+    folder: pathlib.Path, inventory: pathlib.Path, values: t.Mapping[str, t.Any], playbook: str = "discover_servers"
+) -> t.Iterator[subprocess.Popen[bytes]]:
+    """Start a playbook as a process group of its own."""
+    argv, environment = _call(folder, inventory, values, playbook)
     quiet = subprocess.DEVNULL
     with subprocess.Popen(argv, env=environment, cwd=folder, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True) as process:
         try:

@@ -28,11 +28,12 @@ class Result(t.NamedTuple):
     state: str
     device: str
     layout: tuple[dict[str, t.Any], ...] = ()
+    host_key: str | None = None
 
     def as_result(self) -> dict[str, t.Any]:
         """Return the result of the module."""
         found = {"device": self.device, "state": self.state, "layout": list(self.layout)}
-        return {"changed": self.changed, "actions": list(self.actions), "installation": found}
+        return {"changed": self.changed, "actions": list(self.actions), "installation": found, "host_key": self.host_key}
 
 
 def apply(params: t.Mapping[str, t.Any], check_mode: bool, backend: t.Any = io_install) -> Result:
@@ -71,7 +72,7 @@ def present(install: model_install.Install, key: model_host_key.HostKey, erase: 
     state = plan_install.decide(disk, install, firmware, erase, image.unpacked)
     layout = plan_install.layout(install, firmware, disk.size)
     if state == plan_install.COMPLETE:
-        return Result(False, (), state, disk.device, tuple(layout))
+        return Result(False, (), state, disk.device, tuple(layout), key.public)
     parts = plan_install_files.devices(text)[disk.device]
     if install.lvm:
         plan_install.check_group(install, plan_install_files.groups(backend.groups()), parts)
@@ -86,7 +87,7 @@ def present(install: model_install.Install, key: model_host_key.HostKey, erase: 
         backend.release(mapped)
         _write(install, key, url, image, firmware, disk.device, [one for one in parts if one != disk.device and one not in mapped], backend)
         backend.set_done(request)
-    return Result(True, tuple(actions), state, disk.device, tuple(layout))
+    return Result(True, tuple(actions), state, disk.device, tuple(layout), key.public)
 
 
 def _write(

@@ -24,7 +24,7 @@ import tempfile
 
 PACKAGES = (
     "systemd-sysv", "dbus", "udev", "kmod", "iproute2", "procps", "netbase", "openssh-server", "python3", "python3-apt", "linux-image-amd64",
-    "dmidecode", "pciutils", "efibootmgr", "lldpd", "lvm2", "mdadm", "fdisk", "gdisk", "parted", "dosfstools", "e2fsprogs", "qemu-utils",
+    "dmidecode", "pciutils", "efibootmgr", "lldpd", "lvm2", "mdadm", "fdisk", "gdisk", "parted", "dosfstools", "e2fsprogs", "qemu-utils", "zstd",
 )  # fmt: skip
 EXCLUDED = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 #: Parts of the kernel that a server does not need to be inspected and installed.
