@@ -87,12 +87,12 @@ options:
         description: MAC of the network card that gets the address.
         type: str
         required: true
-  keys:
+  authorized_keys:
     description: Public ssh keys of the operators, which root accepts.
     type: list
     elements: str
     required: true
-  host_key:
+  host_private_key:
     description: Private ssh host key of the server, an ed25519 key in OpenSSH format. Required with O(state=present).
     type: str
 seealso:
@@ -110,8 +110,8 @@ EXAMPLES = r"""
     lvm: {group: vms, root: 32 GiB}
     address: 192.0.2.11
     network: {prefix: 24, gateway: 192.0.2.1, dns: [192.0.2.1], mac: "52:54:00:12:34:56"}
-    keys: ["{{ lookup('ansible.builtin.file', '~/.ssh/id_ed25519.pub') }}"]
-    host_key: "{{ lookup('reduced.footprint.ssh_host_key', 'metal1') }}"
+    authorized_keys: ["{{ lookup('ansible.builtin.file', '~/.ssh/id_ed25519.pub') }}"]
+    host_private_key: "{{ lookup('reduced.footprint.ssh_host_key', 'metal1') }}"
 """
 
 RETURN = r"""
@@ -159,6 +159,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._metal import run_install
 
 
@@ -171,7 +172,7 @@ def main() -> None:
         "dns": {"type": "list", "elements": "str", "default": []},
         "mac": {"type": "str", "required": True},
     }
-    module = AnsibleModule(
+    module = quiet(AnsibleModule)(
         argument_spec={
             "name": {"type": "str", "required": True},
             "state": {"type": "str", "choices": ["present", "confirmed"], "default": "present"},
@@ -181,10 +182,10 @@ def main() -> None:
             "hostname": {"type": "str"},
             "address": {"type": "str", "required": True},
             "network": {"type": "dict", "required": True, "options": network},
-            "keys": {"type": "list", "elements": "str", "required": True, "no_log": False},
-            "host_key": {"type": "str", "no_log": True},
+            "authorized_keys": {"type": "list", "elements": "str", "required": True, "no_log": False},
+            "host_private_key": {"type": "str", "no_log": True},
         },
-        required_if=[("state", "present", ["host_key"])],
+        required_if=[("state", "present", ["host_private_key"])],
         supports_check_mode=True,
     )
     try:

@@ -21,6 +21,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core import mod
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_backup import parse_note
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts, run_node
+from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_install_files
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import io_blocks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.io_vm_guard import VmGuard
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_journal_mirror, io_state
@@ -236,6 +237,7 @@ READERS: t.Mapping[str, tuple[t.Any, ...]] = {
     "manifest": (manifest, Header("a1", 5), None),
     "secrets_record": (secrets_record, True),
     "discovered_server": (discovered, "known", "ask"),
+    "installed_server": (lambda home, text: plan_install_files.mark(text.decode()), {"name": "metal1", "disk": "S1"}),
 }
 
 
@@ -256,6 +258,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     home = tmp_path_factory.mktemp("written")
     state_files.write_all(home)
     (home / "discovered_server").write_text(state_text(state_files.DISCOVERED, "discovered_server"), encoding="utf-8")
+    (home / "installed_server").write_text(plan_install_files.record("metal1", "S1"), encoding="utf-8")
     (home / "secrets_record").write_text(state_text({"mark": MARK}, "secrets_record"), encoding="utf-8")
     return home
 

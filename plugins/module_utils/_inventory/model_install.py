@@ -103,7 +103,7 @@ def options(install: Install) -> dict[str, t.Any]:
         "hostname": install.hostname,
         "address": str(install.address.ip),
         "network": {"prefix": install.address.network.prefixlen, "gateway": install.gateway, "dns": list(install.dns), "mac": install.mac},
-        "keys": list(install.keys),
+        "authorized_keys": list(install.keys),
     }
 
 

@@ -138,6 +138,11 @@ def mark(text: str) -> dict[str, str]:
     return {"name": str(found.get("name")), "disk": str(found.get("disk"))}
 
 
+def record(name: str, disk: str) -> str:
+    """Return the text of :data:`MARK`."""
+    return json.dumps(INSTALLED_SERVER.mark({"name": name, "disk": disk})) + "\n"
+
+
 def files(install: model_install.Install, key: model_host_key.HostKey, root: str, esp: str | None, machine: str) -> list[File]:
     """Return the files of one server.
 
@@ -151,7 +156,6 @@ def files(install: model_install.Install, key: model_host_key.HostKey, root: str
     network = ["[Match]", f"PermanentMACAddress={install.mac}", "", "[Network]", f"Address={install.address}"]
     network += [f"Gateway={install.gateway}"] if install.gateway else []
     network += [f"DNS={one}" for one in install.dns] + ["IPv6AcceptRA=no"]
-    record = INSTALLED_SERVER.mark({"name": install.name, "disk": install.disk})
     found = [
         File("etc/fstab", mounts),
         File("etc/hostname", f"{install.hostname}\n"),
@@ -163,7 +167,7 @@ def files(install: model_install.Install, key: model_host_key.HostKey, root: str
         File(f"etc/ssh/{model_host_key.PRIVATE_NAME}", key.private, 0o600),
         File(f"etc/ssh/{model_host_key.PUBLIC_NAME}", f"{key.public}\n"),
         File("root/.ssh/authorized_keys", "".join(f"{one}\n" for one in install.keys), 0o600),
-        File(MARK, json.dumps(record) + "\n"),
+        File(MARK, record(install.name, install.disk)),
     ]
     # nothing but this file is read: the system has no resolver of its own
     return [*found, File("etc/resolv.conf", "".join(f"nameserver {one}\n" for one in install.dns))] if install.dns else found

@@ -22,7 +22,7 @@ class Situation(t.NamedTuple):
     """The state of a server.
 
     :arg installed: whether it answers with the host key that was installed, and its installation is confirmed.
-    :arg begun: seconds since the installation was started; negative if there is no record of an unfinished one.
+    :arg begun: seconds since the installation was started; negative without an unfinished one.
     :arg restart: whether the user named it for a restart.
     :arg power: its power state.
     :arg booted: whether it runs the small system.

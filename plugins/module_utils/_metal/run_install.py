@@ -43,14 +43,14 @@ def apply(params: t.Mapping[str, t.Any], check_mode: bool, backend: t.Any = io_i
     :raises FootprintError: an invalid option, a disk that must not be written, or a command that failed.
     """
     network = {key: value for key, value in (params["network"] or {}).items() if value is not None}
-    entry = {"disk": params["disk"], "hostname": params["hostname"] or params["name"], "network": network, "keys": params["keys"]}
+    entry = {"disk": params["disk"], "hostname": params["hostname"] or params["name"], "network": network, "keys": params["authorized_keys"]}
     if params["lvm"]:
         entry["lvm"] = params["lvm"]
     install = model_install.parse(entry, params["name"], params["address"], f"servers.{params['name']}.install")
     backend.require_root()
     if params["state"] == "confirmed":
         return confirm(install, check_mode, backend)
-    key = model_host_key.parse(params["host_key"], "host_key")
+    key = model_host_key.parse(params["host_private_key"], "host_private_key")
     with backend.lock():
         return present(install, key, params["erase"], check_mode, backend)
 

@@ -42,7 +42,7 @@ def test_everything() -> None:
     assert (found.gateway, found.dns, found.mac, found.address.network.prefixlen) == ("192.0.0.1", ("192.0.2.1", "192.0.2.2"), MAC, 20)
     # the module parses these options to the same
     given = model_install.options(found)
-    entry = {"disk": given["disk"], "lvm": given["lvm"], "hostname": given["hostname"], "network": given["network"], "keys": given["keys"]}
+    entry = {"disk": given["disk"], "lvm": given["lvm"], "hostname": given["hostname"], "network": given["network"], "keys": given["authorized_keys"]}
     assert parse(entry, given["name"], given["address"], "servers.metal1.install") == found
 
 
