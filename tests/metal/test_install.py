@@ -173,7 +173,7 @@ def installed(site: Site, name: str) -> None:
         (mac, address, 24)
     ]
     assert f"default via {NETWORK}.1" in site.ssh(name, "ip", "route") and site.ssh(name, "cat", "/etc/resolv.conf") == f"nameserver {NETWORK}.1\n"
-    assert site.ssh(name, "systemctl", "is-system-running").strip() == "running"
+    assert site.ssh(name, "systemctl", "is-system-running", "--wait").strip() == "running"
     assert not [line for line in site.ssh(name, "cat", "/etc/shadow").splitlines() if re.match(r"[^:]*:[^!*:]", line)], "no password"
     tree = json.loads(site.ssh(name, "lsblk", "--json", "--bytes", "--output", "NAME,SERIAL,FSTYPE,MOUNTPOINT,PTTYPE"))["blockdevices"]
     disk = next(one for one in tree if one["serial"] == serial)

@@ -230,8 +230,12 @@ def boot_loader(device: str, firmware_uefi: bool) -> None:
 
     :arg device: the disk.
     """
+    # grub-probe finds the file systems by their links in /dev
+    _run("udevadm", "settle")
     for name in _INSIDE:
-        _run("mount", "--rbind" if name == "sys" else "--bind", f"/{name}", f"{TARGET}/{name}")
+        # with the variables of the firmware; without slave, unmounting would unmount them here as well
+        how = ("--rbind", "--make-rslave") if name == "sys" else ("--bind",)
+        _run("mount", *how, f"/{name}", f"{TARGET}/{name}")
     if firmware_uefi:
         # removable: firmware that lost its variables still finds it
         argv = ["grub-install", "--target=x86_64-efi", "--efi-directory=/boot/efi", "--bootloader-id=debian", "--force-extra-removable"]
