@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import INSTALLED_SERVER
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import model_install
-from ansible_collections.reduced.footprint.plugins.module_utils._metal.plan_install import Disk, Signature
+from ansible_collections.reduced.footprint.plugins.module_utils._metal.plan_install import Disk
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_host_key
 
 MARK = "etc/reduced.footprint/installed-server.json"
@@ -68,31 +68,24 @@ def server(command_line: str) -> str | None:
 
 def devices(text: str) -> dict[str, list[str]]:
     """Return each disk in the output of ``lsblk`` with all devices on it, the disk last."""
-    found = {}
-    for entry in json.loads(text).get("blockdevices") or ():
-        if entry.get("type") == "disk" and entry.get("size") and not str(entry.get("name")).startswith(_NOT_DISKS):
-            found[str(entry["path"])] = [str(each["path"]) for each in _all(entry)]
-    return found
+    return {str(entry["path"]): [str(each["path"]) for each in _all(entry)] for entry in _disks(text)}
 
 
-def disks(text: str, labels: t.Mapping[str, str], content: t.Mapping[str, t.Sequence[str]], own: str) -> list[Disk]:
-    """Return the disks in the output of ``lsblk``.
+def _disks(text: str) -> list[t.Mapping[str, t.Any]]:
+    entries = json.loads(text).get("blockdevices") or ()
+    return [one for one in entries if one.get("type") == "disk" and one.get("size") and not str(one.get("name")).startswith(_NOT_DISKS)]
 
-    :arg labels: device → id of its partition table.
-    :arg content: device → kinds of its signatures.
+
+def disks(text: str, own: str) -> list[Disk]:
+    """Return the disks in the output of ``lsblk``, without their content.
+
     :arg own: mount points below this one are those of an earlier run.
     """
     found = []
-    for entry in json.loads(text).get("blockdevices") or ():
-        path = str(entry.get("path"))
-        if path not in labels:
-            continue
-        parts = _all(entry)
-        used = [f"{each['path']} at {point}" for each in parts for point in each.get("mountpoints") or () if point and not _below(str(point), own)]
-        signatures = tuple(Signature(device, kind) for device in (str(each["path"]) for each in reversed(parts)) for kind in content.get(device, ()))
-        found.append(
-            Disk(path, str(entry.get("serial") or "").strip(), int(entry["size"]), bool(entry.get("ro")), labels[path].lower(), signatures, tuple(used))
-        )
+    for entry in _disks(text):
+        used = [f"{each['path']} at {point}" for each in _all(entry) for point in each.get("mountpoints") or () if point and not _below(str(point), own)]
+        serial = str(entry.get("serial") or "").strip()
+        found.append(Disk(str(entry["path"]), serial, int(entry["size"]), bool(entry.get("ro")), used=tuple(used)))
     return sorted(found, key=lambda one: one.device)
 
 

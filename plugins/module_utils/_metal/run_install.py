@@ -68,7 +68,7 @@ def present(install: model_install.Install, key: model_host_key.HostKey, erase: 
         raise BackendError(f"{url}/root.json cannot be parsed: {error}.", hint="Apply the role boot_server again.") from error
     firmware = "uefi" if backend.uefi() else "bios"
     text = backend.lsblk()
-    disk = _disk(install, text, backend)
+    disk = _disk(install, text, backend, content=True)
     state = plan_install.decide(disk, install, firmware, erase, image.unpacked)
     layout = plan_install.layout(install, firmware, disk.size)
     if state == plan_install.COMPLETE:
@@ -135,14 +135,20 @@ def confirm(install: model_install.Install, check_mode: bool, backend: t.Any) ->
     return Result(True, (f"mark the installation on {disk.device} ({disk.serial}) as complete",), plan_install.COMPLETE, disk.device)
 
 
-def _disk(install: model_install.Install, text: str, backend: t.Any) -> plan_install.Disk:
+def _disk(install: model_install.Install, text: str, backend: t.Any, content: bool = False) -> plan_install.Disk:
+    """Find the disk.
+
+    :arg content: whether to read its signatures as well.
+    """
     try:
-        found = plan_install_files.devices(text)
-        content = {device: plan_install_files.signatures(backend.signatures(device)) for devices in found.values() for device in devices}
-        disks = plan_install_files.disks(text, {device: backend.label(device) for device in found}, content, io_install.TARGET)
+        disk = plan_install.find(plan_install_files.disks(text, io_install.TARGET), install.disk, f"{install.path}.disk")
+        found = []
+        # those of the disk first
+        for device in reversed(plan_install_files.devices(text)[disk.device] if content else []):
+            found += [plan_install.Signature(device, kind) for kind in plan_install_files.signatures(backend.signatures(device))]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BackendError(f"{_PARSED}: {error}.", hint="Update util-linux.") from error
-    return plan_install.find(disks, install.disk, f"{install.path}.disk")
+    return disk._replace(label=backend.label(disk.device).lower(), content=tuple(found))
 
 
 def _request(install: model_install.Install, key: model_host_key.HostKey, image: plan_install_files.Image) -> str:
