@@ -332,7 +332,7 @@ GATES = (
     Gate("canary", "a canary in every secret input is in no output, log, command line or file", _folder("canary"), TEST),
     Gate("network", "networks changed on servers under QEMU, over the NIC that is changed", _folder("network"), TEST),
     Gate("lvm", "VMs on logical volumes of a server under QEMU with its own kernel", _folder("lvm"), ASKED),
-    Gate("metal", "servers through their management controllers: power, boot devices, secrets; bare ones discovered and installed", _folder("metal", 10800), ASKED),
+    Gate("metal", "servers through their management controllers: power, boot devices, secrets; bare ones installed", _folder("metal", 10800), ASKED),
     Gate("integration", "modules against real libvirt", integration, TEST),
     with_lab(Gate("move", "VMs are moved between two servers, live and copied, with kills", _folder("move"), TEST)),
     with_lab(Gate("source", "a source is quiesced, parked and returned, with failures of every part", _folder("source"), TEST)),
