@@ -114,7 +114,8 @@ def lines(layout_found: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
     found = []
     for one in layout_found:
         size = size_text(one["size_bytes"]) if one["size_bytes"] else "the rest"
-        found.append(f"{one['name']}: {size}{', ' + one['content'] if one['content'] else ', for the boot loader'}{' at ' + one['mount'] if one['mount'] else ''}")
+        use = one["content"] or "for the boot loader"
+        found.append(f"{one['name']}: {size}, {use}{' at ' + one['mount'] if one['mount'] else ''}")
     return found
 
 

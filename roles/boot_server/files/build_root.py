@@ -51,12 +51,9 @@ def configure(root: pathlib.Path) -> None:
     """Enable the services, and remove everything that must not be the same on all servers."""
     for name in ("etc/machine-id", "etc/hostname", "etc/resolv.conf", "etc/fstab"):
         put(root, name, "")
-    for path in [*root.glob("etc/ssh/ssh_host_*"), *root.glob("var/lib/dbus/machine-id"), *root.glob("var/lib/apt/lists/*_*"), *root.glob("var/cache/apt/*.bin")]:
-        path.unlink()
-    # settings of dpkg for this build only
-    for path in root.glob("etc/dpkg/dpkg.cfg.d/99mmdebstrap"):
-        path.unlink()
-    for path in root.glob("etc/apt/apt.conf.d/99mmdebstrap"):
+    # also the settings of apt and dpkg for this build
+    unwanted = ("etc/ssh/ssh_host_*", "var/lib/dbus/machine-id", "var/lib/apt/lists/*_*", "var/cache/apt/*.bin", "etc/*/*.d/99mmdebstrap")
+    for path in [each for pattern in unwanted for each in root.glob(pattern)]:
         path.unlink()
     subprocess.run(["systemctl", "--root", str(root), "enable", "systemd-networkd.service", "ssh.service"],
                    check=True, stdin=subprocess.DEVNULL, capture_output=True)  # fmt: skip

@@ -48,7 +48,10 @@ def test_states_of_a_disk(disk: Disk, erase: tuple[str, ...], state: str) -> Non
 FOREIGN = [plan_install.label("metal2", "S1", True), plan_install.label("metal2", "S1", False), plan_install.label("metal1", "S2", False), "1234"]
 
 
-@pytest.mark.parametrize("kind", ["gpt", "dos", "ext4", "xfs", "vfat", "LVM2_member", "linux_raid_member", "zfs_member", "crypto_LUKS", "swap", "ddf_raid_member"])
+KINDS = ["gpt", "dos", "ext4", "xfs", "vfat", "LVM2_member", "linux_raid_member", "zfs_member", "crypto_LUKS", "swap", "ddf_raid_member"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("place", ["/dev/sda", "/dev/sda3", "/dev/mapper/old-root"])
 @pytest.mark.parametrize("erase", [(), ("S2",), ("s1",), ("/dev/sda",)])
 def test_any_data_is_foreign_without_the_serial_number(kind: str, place: str, erase: tuple[str, ...]) -> None:
@@ -111,7 +114,13 @@ def test_two_disks_with_one_serial_number_are_refused() -> None:
 
 @pytest.mark.parametrize(
     ("groups", "words"),
-    [({"vms": ["/dev/sdb1"]}, "/dev/sdb1"), ({"vms": ["/dev/sda2", "/dev/sdb1"]}, "/dev/sdb1"), ({"vms": ["/dev/sda2"]}, ""), ({"other": ["/dev/sdb1"]}, ""), ({}, "")],
+    [
+        ({"vms": ["/dev/sdb1"]}, "/dev/sdb1"),
+        ({"vms": ["/dev/sda2", "/dev/sdb1"]}, "/dev/sdb1"),
+        ({"vms": ["/dev/sda2"]}, ""),
+        ({"other": ["/dev/sdb1"]}, ""),
+        ({}, ""),
+    ],
 )
 def test_a_volume_group_of_another_disk_is_refused(groups: dict[str, list[str]], words: str) -> None:
     own = ["/dev/sda", "/dev/sda1", "/dev/sda2"]
