@@ -24,6 +24,8 @@ from lxml import etree
 from ansible_collections.reduced.footprint.plugins.filter.maintenance_plan import maintenance_plan
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_rolling, run_write_probe
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_backup import Backup
+from ansible_collections.reduced.footprint.plugins.module_utils._host.identity import io_identity
+from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.model_identity import REPLACING, Identity, Machine
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeRequest, prepare_node
 from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.io_settings import SettingsHost
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import io_blocks
@@ -72,6 +74,7 @@ REPORT = {"name": NAME, "state": "running", "phase": "precopy"}
 COMMANDS = [["/usr/bin/systemctl", "stop", "backup.timer"], ["/usr/local/bin/after"]]
 NOTE = Moved("7", "lab", "web", UUID, "metal2", "2026-11-24T10:00:00Z", MOVED)
 REPLACED = Replacement("7", "lab", UUID, "20261125T190000Z", "metal1", "metal2", RETIRED, ("/pool/7-disk0.qcow2.replaced-20261125T190000Z",))
+SERVER = Identity("metal2", Machine("1" * 32, UUID, "192.0.2.12"), "20261125T190000Z", REPLACING, (Machine("0" * 32),), "confirmed by a person")
 OWNER = xml_metadata.Ownership(
     cluster="lab",
     id="7",
@@ -185,6 +188,8 @@ def write_all(home: pathlib.Path) -> None:
     _keep(home, "moved_vm", work / "moved" / f"{UUID}.json")
     io_replacement.write(REPLACED, work / "replaced")
     _keep(home, "replacement", work / "replaced" / f"{UUID}.json")
+    io_identity.write(SERVER, work / "servers")
+    _keep(home, "server_identity", work / "servers" / "metal2.json")
     document = etree.fromstring("<domain><name>web</name></domain>")
     xml_metadata.attach(document, OWNER)
     _text(home, "domain_metadata", etree.tostring(document, encoding="unicode"))

@@ -20,6 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane im
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_schema, run_secret
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_backup import parse_note
+from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.model_identity import parse_identity
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts, run_node
 from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_install_files
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import io_blocks
@@ -218,6 +219,7 @@ READERS: t.Mapping[str, tuple[t.Any, ...]] = {
     "standby_record": (standby_record, "started"),
     "standby_partial": (standby_partial, {"base": None, "disks": []}, None),
     "replacement": (lambda home, text: parse_replacement(text.decode(), "a file"), state_files.REPLACED),
+    "server_identity": (lambda home, text: parse_identity(text.decode(), "a file"), state_files.SERVER),
     "moved_vm": (moved, state_files.NOTE),
     "domain_metadata": (lambda home, text: xml_metadata.read(etree.fromstring(text)), state_files.OWNER),
     "host_facts": (host_facts, []),

@@ -1,0 +1,113 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The identity of a physical server, as the other servers keep it: which machine has the name of a server."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import SERVER_IDENTITY
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
+
+#: The machine has the name; it is taking over the name of an earlier machine.
+KNOWN, REPLACING = "known", "replacing"
+_MACHINE_ID = re.compile(r"\A[0-9a-f]{32}\Z")
+_UUID = re.compile(r"\A[0-9a-f-]{0,64}\Z")
+_ADDRESS = re.compile(r"\A[0-9A-Za-z.:_%-]{0,255}\Z")
+_AT = re.compile(r"\A\d{8}T\d{6}Z\Z")
+
+
+class Machine(t.NamedTuple):
+    """A machine.
+
+    :arg machine_id: content of ``/etc/machine-id``, which decides; a firmware may give several servers the same ``product_uuid``.
+    :arg address: at which it answers.
+    """
+
+    machine_id: str
+    product_uuid: str = ""
+    address: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Identity:
+    """The record about a server.
+
+    :arg machine: the one that has the name now.
+    :arg at: since when (UTC).
+    :arg old: machines that had the name before, the last one first.
+    :arg proof: why the last of them counts as off, as text.
+    """
+
+    name: str
+    machine: Machine
+    at: str
+    state: str = KNOWN
+    old: tuple[Machine, ...] = ()
+    proof: str = ""
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """Return plain values for Ansible."""
+        return {
+            "name": self.name,
+            **self.machine._asdict(),
+            "at": self.at,
+            "state": self.state,
+            "old": [machine._asdict() for machine in self.old],
+            "proof": self.proof,
+        }
+
+    def to_json(self) -> str:
+        """Return the record as JSON text."""
+        return json.dumps(SERVER_IDENTITY.mark(self.as_dict()), indent=1, sort_keys=True) + "\n"
+
+
+def parse_identity(text: str, place: t.Any) -> Identity:
+    """Return the record from its JSON text.
+
+    :arg place: where the text is from, for messages.
+    :raises RefusedError: it is from a newer version of the collection.
+    :raises BackendError: it is damaged.
+    """
+    try:
+        found = SERVER_IDENTITY.load(text, place)
+        old = tuple(parse_machine(one, "old") for one in found["old"])
+        if found["state"] not in (KNOWN, REPLACING):
+            raise ValueError(found["state"])
+        return Identity(parse_name(found["name"], "name"), parse_machine(found, ""), parse_time(found["at"], "at"), found["state"], old, str(found["proof"]))
+    except (ValueError, TypeError, KeyError, model_errors.InputError) as error:
+        raise model_errors.BackendError(f"{place} is not a record of a server.", hint="Remove it; provision_virt writes it again.") from error
+
+
+def parse_machine(given: t.Mapping[str, t.Any], path: str) -> Machine:
+    """Return a machine from its values.
+
+    :raises InputError: with the path of an invalid value.
+    """
+    values = []
+    for key, pattern, hint in (
+        ("machine_id", _MACHINE_ID, "Copy /etc/machine-id of the server: 32 lower-case hexadecimal digits."),
+        ("product_uuid", _UUID, "Copy /sys/class/dmi/id/product_uuid of the server, or leave it out."),
+        ("address", _ADDRESS, "Use the ansible_host of the server."),
+    ):
+        value = given.get(key) or ""
+        if not isinstance(value, str) or not pattern.match(value):
+            raise model_errors.InputError(f"{model_errors.shown(value)} is not valid.", f"{path}.{key}".lstrip("."), hint)
+        values.append(value)
+    return Machine(*values)
+
+
+def parse_time(value: t.Any, path: str) -> str:
+    """Return a time.
+
+    :raises InputError: any other value.
+    """
+    if not isinstance(value, str) or not _AT.match(value):
+        raise model_errors.InputError(f"{model_errors.shown(value)} is not a time.", path, "Write a time such as 20261125T190000Z.")
+    return value

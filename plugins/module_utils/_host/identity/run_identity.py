@@ -1,0 +1,81 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Use case: keep the identity of servers on another server, so that a machine that takes over the name of a lost one is recognized."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._host.identity import io_identity
+from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.model_identity import (
+    KNOWN,
+    REPLACING,
+    Identity,
+    Machine,
+    parse_machine,
+    parse_time,
+)
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
+
+REPLACED = "replaced"
+
+
+def identity(home: pathlib.Path | None = None) -> dict[str, t.Any]:
+    """Return the identity of this machine, and its records about servers."""
+    return {"here": io_identity.here()._asdict(), "records": [record.as_dict() for record in io_identity.read_all(home)]}
+
+
+def apply(
+    machines: t.Sequence[t.Mapping[str, t.Any]], state: str, at: str, proof: str = "", *, check_mode: bool, home: pathlib.Path | None = None
+) -> dict[str, t.Any]:
+    """Record servers on this host.
+
+    :arg machines: ``name`` and the values of :class:`Machine` of each.
+    :returns: keyword arguments for ``exit_json``.
+    :raises InputError: an invalid value.
+    :raises RefusedError: a machine of another identity has the name.
+    """
+    parse_time(at, "at")
+    records: list[dict[str, t.Any]] = []
+    lines: list[str] = []
+    warnings: list[str] = []
+    for number, given in enumerate(machines):
+        path = f"machines[{number}]"
+        name, machine = parse_name(given.get("name"), f"{path}.name"), parse_machine(given, path)
+        if not machine.machine_id:
+            raise InputError("is required.", f"{path}.machine_id", "Copy /etc/machine-id of the server.")
+        before = io_identity.read(name, home)
+        after, warning = _next(name, machine, before, state, at, proof)
+        warnings += [warning] if warning else []
+        records.append(after.as_dict())
+        if after != before:
+            lines.append(f"{name}: {after.machine.machine_id} at {after.machine.address or 'an unknown address'}, {after.state}")
+            if not check_mode:
+                io_identity.write(after, home)
+    text = "".join(f"{line}\n" for line in lines)
+    return {"changed": bool(lines), "records": records, "warnings": warnings, "diff": {"before": "", "after": text}}
+
+
+def _next(name: str, machine: Machine, before: Identity | None, state: str, at: str, proof: str) -> tuple[Identity, str]:
+    """Return the record after this run, and a warning."""
+    if before is None:
+        return Identity(name, machine, at, REPLACING if state == REPLACING else KNOWN, (), proof), ""
+    if before.machine.machine_id == machine.machine_id:
+        # an unfinished replacement remains one until it is completed
+        return dataclasses.replace(before, machine=machine, state=KNOWN if state == REPLACED else before.state), ""
+    if state == KNOWN:
+        return before, (
+            f"{name} is another machine now: its machine-id is {machine.machine_id}, recorded is {before.machine.machine_id}. "
+            f"If it takes over the name, run replace_server with replace_server_name={name}."
+        )
+    if state == REPLACING:
+        old = (before.machine, *(one for one in before.old if one.machine_id not in (machine.machine_id, before.machine.machine_id)))
+        return Identity(name, machine, at, REPLACING, old, proof), ""
+    raise RefusedError(
+        f"{name} has the machine-id {machine.machine_id}, but recorded is {before.machine.machine_id}.", "machines", "Use state: replacing first."
+    )

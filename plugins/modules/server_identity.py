@@ -1,0 +1,166 @@
+#!/usr/bin/python
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: server_identity
+short_description: Keep on a server which machine has the name of another one
+version_added: 1.0.0
+author:
+  - reduced.footprint authors (@reduced-footprint)
+description:
+  - Each virt host keeps a record about every virt host, so that after the loss of one the others know which machine it was. The playbook
+    C(reduced.footprint.provision_virt) writes the records, C(reduced.footprint.replace_server) changes them.
+  - The C(machine_id) decides which machine it is, because a firmware may give several servers the same UUID.
+extends_documentation_fragment:
+  - reduced.footprint.attributes
+  - reduced.footprint.attributes.changes
+  - reduced.footprint.attributes.linux
+options:
+  machines:
+    description: The machines.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description: Name of the server in the inventory.
+        type: str
+        required: true
+      machine_id:
+        description: Content of C(/etc/machine-id).
+        type: str
+        required: true
+      product_uuid:
+        description: UUID in its firmware.
+        type: str
+        default: ""
+      address:
+        description: Address at which it answers.
+        type: str
+        default: ""
+  state:
+    description:
+      - V(known) records servers that have no record yet. The record of another machine with the same name is not changed, with a warning.
+      - V(replacing) records that the machine takes over the name of the recorded one.
+      - V(replaced) records that this is completed.
+    type: str
+    choices: [known, replacing, replaced]
+    default: known
+  at:
+    description: Time of the record (UTC).
+    type: str
+    required: true
+  proof:
+    description: With O(state=replacing), why the earlier machine counts as off.
+    type: str
+    default: ""
+seealso:
+  - module: reduced.footprint.server_identity_info
+"""
+
+EXAMPLES = r"""
+- name: Record a server
+  reduced.footprint.server_identity:
+    machines:
+      - {name: metal2, machine_id: 0123456789abcdef0123456789abcdef, address: 192.0.2.12}
+    at: 20261125T190000Z
+
+- name: Record that another machine takes over its name
+  reduced.footprint.server_identity:
+    machines:
+      - {name: metal2, machine_id: 00112233445566778899aabbccddeeff, address: 192.0.2.12}
+    state: replacing
+    at: 20261126T110000Z
+    proof: the person who typed metal2
+"""
+
+RETURN = r"""
+records:
+  description: The records about the machines.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    name:
+      description: Name of the server in the inventory.
+      type: str
+      sample: metal2
+    machine_id:
+      description: Content of C(/etc/machine-id) of the machine that has the name.
+      type: str
+      sample: 0123456789abcdef0123456789abcdef
+    product_uuid:
+      description: UUID in its firmware, empty if it has none.
+      type: str
+      sample: 4c4c4544-0042-3510-8052-b4c04f565231
+    address:
+      description: Address at which it answers.
+      type: str
+      sample: 192.0.2.12
+    at:
+      description: Since when it has the name (UTC).
+      type: str
+      sample: 20261125T190000Z
+    state:
+      description: V(known), or V(replacing) while it takes over the name of an earlier machine.
+      type: str
+      sample: known
+    old:
+      description: Machines that had the name before, the last one first, with C(machine_id), C(product_uuid) and C(address).
+      type: list
+      elements: dict
+    proof:
+      description: Why the last of them counts as off.
+      type: str
+      sample: the person who typed metal2
+error:
+  description: The error.
+  returned: failure
+  type: dict
+  contains:
+    message: {description: The problem., type: str, returned: always}
+    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
+    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.run_identity import apply
+
+
+def main() -> None:
+    """Entry point."""
+    module = AnsibleModule(
+        argument_spec={
+            "machines": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "machine_id": {"type": "str", "required": True},
+                    "product_uuid": {"type": "str", "default": ""},
+                    "address": {"type": "str", "default": ""},
+                },
+            },
+            "state": {"type": "str", "choices": ["known", "replacing", "replaced"], "default": "known"},
+            "at": {"type": "str", "required": True},
+            "proof": {"type": "str", "default": ""},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        result = apply(*(module.params[name] for name in ("machines", "state", "at", "proof")), check_mode=module.check_mode)
+    except FootprintError as error:
+        module.fail_json(**error.as_result())
+    for warning in result.pop("warnings"):
+        module.warn(warning)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
