@@ -1,0 +1,352 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Plan the replacement of a server: whether another machine may take over its name now, and what becomes of each of its VMs."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean
+from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.model_identity import REPLACING
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails, parse_vms
+
+NONE, REPLACE = "none", "replace"
+#: What becomes of a VM: joins its peers again; is started from its copy and moved; is moved from its standby; is created with empty disks; runs on
+#: another server; is not created.
+CONTROLLER, STANDBY, RETURN, RECREATE, ELSEWHERE, LOST = "controller", "standby", "return", "recreate", "elsewhere", "lost"
+#: Proofs that the earlier machine is off.
+BMC, PERSON = "bmc", "person"
+_PREFIX = "replace_server"
+
+
+class Request(t.NamedTuple):
+    """The wishes of the operator.
+
+    :arg confirm: the name of the server, as typed by a person who made sure that the earlier machine is off.
+    :arg bmc: host of the inventory whose management controller is asked whether the earlier machine is off.
+    :arg recreate: VMs that are created with empty disks.
+    """
+
+    name: str
+    confirm: str = ""
+    bmc: str = ""
+    recreate: t.Sequence[str] = ()
+
+
+class Known(t.NamedTuple):
+    """What the inventory contains.
+
+    :arg members: service → its hosts.
+    :arg places: controller → its server, empty for one that is a server itself.
+    :arg servers: virt host → its address.
+    :arg hosts: all hosts.
+    :arg vms: VM details of the server, and ``extra`` those of VMs that are not in its list.
+    :arg master: name of the master, if this server is the destination of its migration.
+    """
+
+    members: plan_controlplane.Members
+    places: t.Mapping[str, str]
+    servers: t.Mapping[str, str]
+    hosts: t.Sequence[str]
+    vms: t.Any = ()
+    extra: t.Any = ()
+    cluster: str = "default"
+    master: str = ""
+
+
+class Found(t.NamedTuple):
+    """What was found.
+
+    :arg looks: host of the control plane → ``controlplane`` as returned by ``controlplane_info``.
+    :arg servers: virt host → ``vms``, ``standbys`` and ``identity``, empty for one that does not answer.
+    :arg machine: the machine that answers under the name, empty if none does.
+    :arg answering: addresses of earlier machines at which something answers.
+    :arg power: state that the management controller of :attr:`Request.bmc` reports, or its error.
+    """
+
+    looks: plan_controlplane.Looks
+    servers: t.Mapping[str, t.Mapping[str, t.Any]]
+    machine: t.Mapping[str, str]
+    answering: t.Sequence[str] = ()
+    power: str = ""
+
+
+class Way(t.NamedTuple):
+    """What becomes of a VM.
+
+    :arg server: its standby, or the server that it is on.
+    :arg copy: the verified copy from which it is started.
+    """
+
+    id: str
+    name: str
+    way: str
+    text: str
+    server: str = ""
+    copy: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """The decision.
+
+    :arg why: the reasons against it.
+    :arg at: time that identifies the replacement.
+    :arg proof: kind and name, separated by a space.
+    """
+
+    action: str
+    why: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    at: str = ""
+    proof: str = ""
+    ways: tuple[Way, ...] = ()
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """Return plain values for Ansible."""
+        ways = [way._asdict() for way in self.ways]
+        return {**dataclasses.asdict(self), "why": list(self.why), "lines": list(self.lines), "ways": ways, "ok": not self.why}
+
+
+def check_request(request: Request, known: Known) -> tuple[VmDetails, ...]:
+    """Check the names of a request, before any host is contacted; returns the VMs of the server.
+
+    :raises InputError: with the path of the invalid value.
+    """
+    path, servers = f"{_PREFIX}_name", sorted(known.servers)
+    if not request.name:
+        raise model_errors.InputError("is required.", path, f"Use one of {', '.join(servers)}.")
+    if len(request.name.replace(",", " ").split()) > 1:
+        raise model_errors.InputError(f"{model_errors.shown(request.name)} names several servers.", path, "Replace one server at a time.")
+    if request.name in known.members.get("witness", ()):
+        raise model_errors.InputError(
+            f"{request.name} is a witness.", path, "It keeps no data: run remove_witness, install the new machine, then run deploy_controllers."
+        )
+    if request.name not in known.servers:
+        what = "is a VM, not a server" if known.places.get(request.name) else "is not a virt host"
+        hint = "Use replace_controller." if known.places.get(request.name) else did_you_mean(request.name, servers, f"Use one of {', '.join(servers) or 'none'}.")
+        raise model_errors.InputError(f"{model_errors.shown(request.name).strip(chr(39))} {what}.", path, hint)
+    if any(request.name in hosts for hosts in known.members.values()):
+        raise model_errors.InputError(
+            f"the controller of {request.name} is the server itself, not a VM.", path, "Install it again, run provision_virt, then deploy_controllers."
+        )
+    if request.bmc and request.bmc not in known.hosts:
+        raise model_errors.InputError(
+            f"{model_errors.shown(request.bmc)} is not a host of the inventory.",
+            f"{_PREFIX}_bmc",
+            "Keep the earlier machine in the inventory under another name, with its bmc, and use that name.",
+        )
+    vms = parse_vms(known.vms, f"{request.name}.vms", cluster=known.cluster)
+    vms += parse_vms(known.extra, f"{request.name}.standby_extra", cluster=known.cluster)
+    names = [vm.name for vm in vms]
+    for one in request.recreate:
+        if one in known.places:
+            raise model_errors.InputError(f"{one} is a controller.", f"{_PREFIX}_recreate", "Omit it: it gets its data from its peers.")
+        if one not in names:
+            hint = did_you_mean(one, names, f"Use some of {', '.join(names) or 'none'}.")
+            raise model_errors.InputError(f"{model_errors.shown(one)} is not a VM of {request.name}.", f"{_PREFIX}_recreate", hint)
+    return vms
+
+
+def records_of(request: Request, found: Found) -> list[t.Mapping[str, t.Any]]:
+    """Return what the other servers know about it, the last one first; without any other server, what it knows itself."""
+    servers = [name for name in found.servers if name != request.name] or [request.name]
+    records = [one for server in servers for one in ((found.servers.get(server) or {}).get("identity") or {}).get("records") or ()]
+    mine = [record for record in records if record["name"] == request.name]
+    return sorted(mine, key=lambda record: (str(record["at"]), record["state"] != REPLACING), reverse=True)
+
+
+def old_addresses(request: Request, known: Known, found: Found) -> list[str]:
+    """Return the addresses of earlier machines that no host of the inventory has now."""
+    machine_id = found.machine.get("machine_id")
+    addresses = [one["address"] for record in records_of(request, found)[:1] for one in (record, *record["old"]) if one["machine_id"] != machine_id]
+    return [address for address in dict.fromkeys(addresses) if address and address not in known.servers.values()]
+
+
+def plan(request: Request, known: Known, found: Found, now: str) -> Plan:
+    """Decide about a replacement; see :class:`Plan`.
+
+    :arg now: time of a new replacement.
+    """
+    vms = check_request(request, known)
+    name, here = request.name, found.machine.get("machine_id") or ""
+    if not here:
+        return Plan(
+            NONE,
+            (
+                f"{_PREFIX}_name: {name} does not answer at {known.servers[name]}. Install the new machine, let the inventory point to its address, "
+                f"and give its ssh host key with {_PREFIX}_host_key",
+            ),
+        )
+    record = next(iter(records_of(request, found)), None)
+    mine = [vm.name for vm in vms]
+    if record is None and any(_is_here(one, mine) for one in (found.servers.get(name) or {}).get("vms") or ()):
+        return Plan(NONE, lines=(f"{name} has its VMs, and no other server knows another machine of this name: nothing to replace",))
+    if record is not None and record["machine_id"] == here and record["state"] != REPLACING:
+        return Plan(NONE, lines=_same(name, record))
+    begun = record is not None and record["machine_id"] == here
+    why = _impostor(name, here, record, found) + _others(request, known, found)
+    proof, refused = (str(record["proof"]), []) if begun and record is not None else _proof(request, known, found, record)
+    ways = tuple(_way(vm, request, known, found) for vm in _with_copies(vms, request, found))
+    why += refused + _quorum(known, found, [way.name for way in ways if way.way == CONTROLLER]) + _unwanted(request, ways)
+    at = str(record["at"]) if begun and record is not None else now
+    lost = _master(known, found, ways)
+    was = f"the machine {record['machine_id']}" if record else "a machine that no other server has recorded"
+    first = f"{name}: the machine {here} continues to take over" if begun else f"{name}: the machine {here} takes over from {was}"
+    return Plan(REPLACE, tuple(why), (first, "  it becomes a virt host", *(f"  {way.text}" for way in ways), *(f"  {one}" for one in lost)), at, proof, ways)
+
+
+def _master(known: Known, found: Found, ways: t.Sequence[Way]) -> list[str]:
+    """Return what the list of the server does not contain: the migrated master."""
+    elsewhere = any(_is_here(vm, (known.master,)) for facts in found.servers.values() for vm in (facts or {}).get("vms") or ())
+    if not known.master or elsewhere or known.master in [way.name for way in ways]:
+        return []
+    return [f"{known.master}: this server is the destination of its migration. If it was migrated, it is LOST, because it has no standby: restore it from a backup"]
+
+
+def _same(name: str, record: t.Mapping[str, t.Any]) -> tuple[str, ...]:
+    before = record["old"][0]["machine_id"] if record["old"] else ""
+    since = f"which took over from {before} at {record['at']}" if before else f"as recorded at {record['at']}"
+    return (
+        f"{name} is the machine {record['machine_id']}, {since}: nothing to replace",
+        "  a lost controller on it comes back with replace_controller; a server that is still to be retired is emptied with maintain_virt_node, "
+        "removed with remove_virt_node, and powered off",
+    )
+
+
+def _is_here(vm: t.Mapping[str, t.Any], names: t.Collection[str]) -> bool:
+    return (vm.get("id") in names or vm.get("name") in names) and not vm.get("moved") and not vm.get("moved_to")
+
+
+def _impostor(name: str, here: str, record: t.Mapping[str, t.Any] | None, found: Found) -> list[str]:
+    """Return why this machine must not have the name."""
+    records = [one for facts in found.servers.values() for one in ((facts or {}).get("identity") or {}).get("records") or ()]
+    twin = next((one["name"] for one in records if one["name"] != name and one["machine_id"] == here), "")
+    twins = [twin] if twin else [
+        server
+        for server, facts in found.servers.items()
+        if server != name and (((facts or {}).get("identity") or {}).get("here") or {}).get("machine_id") == here
+    ]
+    if twins:
+        return [f"{name} has the same machine-id as {twins[0]}. It was copied: remove /etc/machine-id on the new one, and run systemd-machine-id-setup"]
+    if record is not None and here in [one["machine_id"] for one in record["old"]]:
+        return [
+            f"the machine that answers as {name} was itself replaced at {record['at']}, by {record['machine_id']}. "
+            "Power it off; its VMs must not start again"
+        ]
+    return []
+
+
+def _others(request: Request, known: Known, found: Found) -> list[str]:
+    down = [server for server in known.servers if server != request.name and not found.servers.get(server)]
+    why = [f"{server} does not answer: it may have VMs of {request.name}, or copies of them. Repair it first" for server in down]
+    for facts in found.servers.values():
+        for record in ((facts or {}).get("identity") or {}).get("records") or ():
+            if record["state"] == REPLACING and record["name"] != request.name and record["name"] in known.servers:
+                why.append(f"{_PREFIX}_name: the replacement of {record['name']} is unfinished. Finish it first, with {_PREFIX}_name={record['name']}")
+    return list(dict.fromkeys(why))
+
+
+def _proof(request: Request, known: Known, found: Found, record: t.Mapping[str, t.Any] | None) -> tuple[str, list[str]]:
+    """Return the proof that the earlier machine is off, and the reasons against the replacement without one."""
+    name = request.name
+    if found.answering:
+        return "", [
+            f"the earlier machine of {name} is not off: {', '.join(found.answering)} answers. Empty it with maintain_virt_node, or remove it with "
+            "remove_virt_node, as long as the inventory points to it; then power it off"
+        ]
+    if request.bmc:
+        if found.power != "off":
+            return "", [f"{_PREFIX}_bmc: the management controller of {request.bmc} reports {found.power or 'nothing'}, not off. Power the earlier machine off"]
+        return f"{BMC} {request.bmc}", []
+    if request.confirm != name:
+        wrong = f"{request.confirm!r} is not the server whose loss must be confirmed. " if request.confirm else ""
+        who = f"the earlier machine ({record['machine_id']}, last at {record['address'] or 'an unknown address'})" if record else "the earlier machine"
+        return "", [
+            f"{_PREFIX}_confirm: {wrong}If {who} still runs, two machines use the names and addresses of its VMs. Make sure that it is off, then set "
+            f"{_PREFIX}_confirm={name}, or name the host with its management controller in {_PREFIX}_bmc"
+        ]
+    return f"{PERSON} {name}", []
+
+
+def _with_copies(vms: t.Sequence[VmDetails], request: Request, found: Found) -> list[VmDetails | str]:
+    """Return the VMs of the server, and the names of others of which there are copies from it, such as the migrated master."""
+    ids = {str(vm.id) for vm in vms}
+    copied = [
+        str(entry["id"])
+        for server, facts in found.servers.items()
+        for entry in (facts or {}).get("standbys") or ()
+        if server != request.name and entry["part"] == "standby" and any(copy["source"] == request.name for copy in entry["copies"])
+    ]
+    return [*vms, *(one for one in dict.fromkeys(copied) if one not in ids)]
+
+
+def _way(given: VmDetails | str, request: Request, known: Known, found: Found) -> Way:
+    vm_id, name = (given, given) if isinstance(given, str) else (str(given.id), given.name)
+    wanted = None if isinstance(given, str) or given.standby is None else given.standby.server
+    there = [server for server, facts in found.servers.items() if any(_is_here(one, (vm_id, name)) for one in (facts or {}).get("vms") or ())]
+    others = [server for server in there if server != request.name]
+    copies = {
+        server: entry
+        for server, facts in found.servers.items()
+        for entry in (facts or {}).get("standbys") or ()
+        if server != request.name and entry["part"] == "standby" and str(entry["id"]) == vm_id
+    }
+    if others:
+        if copies.get(others[0], {}).get("state") == "started":
+            return Way(vm_id, name, RETURN, f"{name} runs on its standby {others[0]}, and is moved back", others[0])
+        return Way(vm_id, name, ELSEWHERE, f"{name} is on {others[0]}, and stays there", others[0])
+    if known.places.get(name) == request.name:
+        return Way(vm_id, name, CONTROLLER, f"{name} is created again, and gets its data from its peers")
+    if there:
+        # an interrupted run has created it, or moved it here
+        return Way(vm_id, name, RECREATE if name in request.recreate or _empty(given) else ELSEWHERE, f"{name} is already on the new machine", request.name)
+    for server, entry in copies.items():
+        mine = [copy for copy in entry["copies"] if copy["source"] == request.name]
+        if mine:
+            text = f"{name} is started on {server} from its copy of {mine[-1]['copied']}, then moved to {request.name}"
+            return Way(vm_id, name, STANDBY, text, server, str(mine[-1]["id"]))
+    if name in request.recreate:
+        return Way(vm_id, name, RECREATE, f"{name} is created with empty disks, as requested")
+    if _empty(given):
+        return Way(vm_id, name, RECREATE, f"{name} is created again: it has no disk")
+    reason = f"its standby {wanted} has no verified copy of it" if wanted else "it has no standby"
+    return Way(vm_id, name, LOST, f"{name} is LOST, and not created: {reason}. Restore it from a backup, or create it with empty disks: {_PREFIX}_recreate")
+
+
+def _empty(given: VmDetails | str) -> bool:
+    return not isinstance(given, str) and not given.disks
+
+
+def _unwanted(request: Request, ways: t.Sequence[Way]) -> list[str]:
+    return [
+        f"{_PREFIX}_recreate: {way.name} would lose what its copy on {way.server} contains. Omit it"
+        for way in ways
+        if way.way in (STANDBY, RETURN) and way.name in request.recreate
+    ]
+
+
+def _quorum(known: Known, found: Found, lost: t.Sequence[str]) -> list[str]:
+    """Return the reasons of the other members against a replacement: they must serve without those of the server, and all be healthy."""
+    why = []
+    absent = [name for name in lost if not found.looks.get(name)]
+    for service, report in plan_controlplane.evaluate(known.members, {**found.looks, **dict.fromkeys(absent)}).items():
+        voters = (*report.members, *report.witnesses)
+        left = sum(1 for one in voters if one.state == plan_controlplane.OK)
+        others = [one for one in report.unhealthy if one.host not in lost]
+        if left < report.needed:
+            names = ", ".join(one.text for one in report.unhealthy)
+            why.append(
+                f"{service} has {left} of {report.votes} members and needs {report.needed}: {names}. Repair the others first; "
+                "if more than half of the data members are lost, the database comes back from a backup with restore_database"
+            )
+        else:
+            why += [f"{service} on {one.text}. {left} of {report.votes} members serve; repair it first" for one in others]
+    if len(lost) > 1:
+        why.append(f"{' and '.join(lost)} were on the same server, and only one controller is replaced with its server. Replace them with replace_controller")
+    return why
