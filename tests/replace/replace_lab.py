@@ -6,6 +6,10 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import struct
+import subprocess
 import typing as t
 
 import yaml
@@ -14,6 +18,9 @@ from rflab.plays import REPOSITORY
 from support import eventually
 
 LOGS = REPOSITORY / "tests" / "output" / "replace"
+POOL = "/var/lib/libvirt/images"
+COPIES = "/var/lib/reduced.footprint/standby-copies"
+NOTES, WEB = "notes", "web"
 HOMES = {"controller1": "metal1", "controller2": "metal3", "controller3": "metal2"}
 
 
@@ -40,6 +47,82 @@ class ReplaceLab(AddServerLab):
         variables["footprint_components"] = sorted({*variables.get("footprint_components", ()), "galera", "load_balancer", "rabbitmq"})
         variables["address_guard_groups"] = ["controller"]
         group.write_text(yaml.safe_dump(variables, sort_keys=False), encoding="utf-8")
+
+    def change_vms(self, change: t.Callable[[str, list[dict[str, t.Any]]], list[dict[str, t.Any]]]) -> None:
+        """Change the VMs of each server in the inventory."""
+        nodes = self.inventory_path / "nodes.yml"
+        content = yaml.safe_load(nodes.read_text(encoding="utf-8"))
+        for server, entry in content["servers"].items():
+            if "vms" in entry:
+                entry["vms"] = change(server, entry["vms"])
+        nodes.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+
+    def add_vms(self, server: str, standby: str) -> None:
+        """Create a machine that counts, with copies on a standby, and a container without."""
+        binary = LOGS / "counter.img"
+        binary.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["nasm", "-f", "bin", "-o", str(binary), str(REPOSITORY / "tests" / "move" / "counter.asm")], check=True)
+        # text only goes over this connection
+        hexadecimal = binary.read_bytes().hex()
+        self.ssh(server, f"mkdir -p {POOL}/images && python3 -c 'import sys; open(sys.argv[1], \"wb\").write(bytes.fromhex(sys.stdin.read()))' "
+                 f"{POOL}/images/counter.raw && truncate -s 8M {POOL}/images/counter.raw", stdin=hexadecimal)
+        common = {"cpu": 1, "nics": [{"bridge": "br-admin"}]}
+        notes = {
+            **{"id": NOTES, "ram": "32MiB", "hypervisor": "qemu", "standby": {"server": standby, "interval": 3600}},
+            "disks": [{"size": "64MiB", "image": "counter", "format": "raw"}],
+        }
+        web = {"id": WEB, "ram": "256MiB", "hypervisor": "lxc", "disks": [{"size": "4GiB", "image": "debian-root"}]}
+        self.change_vms(lambda name, vms: [*vms, {**common, **notes}, {**common, **web}] if name == server else vms)
+        group = self.inventory_path / "group_vars" / "all.yml"
+        variables = {**yaml.safe_load(group.read_text(encoding="utf-8")), "virt_guests_allow_emulation": True}
+        group.write_text(yaml.safe_dump(variables, sort_keys=False), encoding="utf-8")
+        self.succeeds("spawn_vms", "-e", "spawn_vms_wait=false")
+
+    def remove_vm(self, name: str) -> None:
+        """Remove a VM from the inventory."""
+        self.change_vms(lambda unused, vms: [vm for vm in vms if vm["id"] != name])
+
+    def destroy_server(self, server: str) -> None:
+        """Cut the power of a server, and destroy all that it has."""
+        (self.state / f"earlier-{server}").write_text(self.ssh(server, "cat", "/etc/machine-id"), encoding="ascii")
+        self.command("kill", server)
+        home = self.state / server
+        with open("/proc/self/mounts", encoding="utf-8") as stream:
+            points = [line.split()[1] for line in stream]
+        for point in reversed([point for point in points if point.startswith(f"{home}/")]):
+            subprocess.run(["umount", point], check=True)
+        shutil.rmtree(home)
+
+    def earlier(self, server: str) -> str:
+        """The machine-id of a destroyed server."""
+        return (self.state / f"earlier-{server}").read_text(encoding="ascii").strip()
+
+    def install_server(self, server: str) -> None:
+        """Install another machine with the same name and address; Ansible knows only the ssh host key of the earlier one."""
+        known = self.state / "known_hosts"
+        before = known.read_text(encoding="ascii")
+        self.command("up", "--servers", "3")
+        (self.state / "known_hosts-new").write_text(known.read_text(encoding="ascii")[len(before) :], encoding="ascii")
+        known.write_text(before, encoding="ascii")
+
+    def host_key(self, server: str) -> tuple[str, ...]:
+        """The variables with the ssh host key of a new machine."""
+        key = (self.state / server / "root/etc/ssh/ssh_host_ed25519_key.pub").read_text(encoding="ascii").rsplit(" ", 1)[0]
+        return ("-e", json.dumps({"replace_server_host_key": key, "replace_server_known_hosts": str(self.state / "known_hosts")}))
+
+    def machines(self, server: str) -> list[str]:
+        """The machines, not containers, that are defined on a server."""
+        return sorted(self.ssh(server, "virsh", "-q", "list", "--all", "--name").split())
+
+    def copies(self, server: str) -> list[str]:
+        """The VMs of which a server has a copy."""
+        return sorted({line.split("/")[-2] for line in self.ssh(server, f"ls -d {COPIES}/*/2*.json", check=False).split()})
+
+    def number(self, server: str) -> int:
+        """How far the counting machine has come."""
+        said = self.ssh(server, f"qemu-io -r -U -f raw -c 'read -v 512 8' {POOL}/{NOTES}-disk0*")
+        line = next(line for line in said.splitlines() if line.startswith("00000200:"))
+        return int(struct.unpack("<II", bytes.fromhex("".join(line.split()[1:9])))[0])
 
     def place(self, name: str, server: str) -> None:
         """Move the entry of a controller in the inventory to another server, as the report says."""

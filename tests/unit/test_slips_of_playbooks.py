@@ -90,6 +90,14 @@ RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("remove_virt_node", "-i", "nodes.yml", "-e", "remove_virt_node_name=metl2"),
         ("remove_virt_node_name: no host or group of the inventory is named metl2. Did you mean metal2?",),
     ),
+    "server to replace": (
+        ("replace_server", "-i", "nodes.yml", "-e", "replace_server_name=metl2"),
+        ("replace_server_name: metl2 is not a virt host. Did you mean metal2?",),
+    ),
+    "VM to create with empty disks": (
+        ("replace_server", "-i", "nodes.yml", "-e", "replace_server_name=metal1", "-e", "replace_server_recreate=x"),
+        ("replace_server_recreate: 'x' is not a VM of metal1. Use some of c1.",),
+    ),
     "witness to remove": (
         ("remove_witness", "-i", "nodes.yml", "-e", "remove_witness_name=metl2"),
         ("remove_witness_name: no host or group of the inventory is named metl2. Did you mean metal2?",),

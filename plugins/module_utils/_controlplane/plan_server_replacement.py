@@ -341,10 +341,8 @@ def _quorum(known: Known, found: Found, lost: t.Sequence[str]) -> list[str]:
         others = [one for one in report.unhealthy if one.host not in lost]
         if left < report.needed:
             names = ", ".join(one.text for one in report.unhealthy)
-            why.append(
-                f"{service} has {left} of {report.votes} members and needs {report.needed}: {names}. Repair the others first; "
-                "if more than half of the data members are lost, the database comes back from a backup with restore_database"
-            )
+            hint = "; if they are lost as well, the database comes back from a backup with restore_database" if service == "galera" else ""
+            why.append(f"{service} has {left} of {report.votes} members and needs {report.needed}: {names}. Repair the others first{hint}")
         else:
             why += [f"{service} on {one.text}. {left} of {report.votes} members serve; repair it first" for one in others]
     if len(lost) > 1:
