@@ -214,8 +214,8 @@ def _same(name: str, record: t.Mapping[str, t.Any]) -> tuple[str, ...]:
     since = f"which took over from {before} at {record['at']}" if before else f"as recorded at {record['at']}"
     return (
         f"{name} is the machine {record['machine_id']}, {since}: nothing to replace",
-        "  a lost controller on it comes back with replace_controller; a server that is still to be retired is emptied with maintain_virt_node, "
-        "removed with remove_virt_node, and powered off",
+        "  a lost controller on it comes back with replace_controller; a server that is to be retired is emptied with move_vm, removed with "
+        "remove_virt_node, and powered off before it is replaced",
     )
 
 
@@ -257,8 +257,8 @@ def _proof(request: Request, known: Known, found: Found, record: t.Mapping[str, 
     name = request.name
     if found.answering:
         return "", [
-            f"the earlier machine of {name} is not off: {', '.join(found.answering)} answers. Empty it with maintain_virt_node, or remove it with "
-            "remove_virt_node, as long as the inventory points to it; then power it off"
+            f"the earlier machine of {name} is not off: {', '.join(found.answering)} answers. As long as the inventory points to it, empty it "
+            "with move_vm and remove it with remove_virt_node; then power it off"
         ]
     if request.bmc:
         if found.power != "off":

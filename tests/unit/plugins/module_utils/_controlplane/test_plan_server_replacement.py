@@ -158,7 +158,7 @@ def test_a_machine_that_does_not_answer_is_not_used() -> None:
         ({"bmc": "metal2-old", "power": "on"}, "replace_server_bmc: the management controller of metal2-old reports on, not off."),
         ({"bmc": "metal2-old", "power": ""}, "replace_server_bmc: the management controller of metal2-old reports nothing, not off."),
         ({"bmc": "metal2-old", "power": "it does not answer"}, "reports it does not answer, not off"),
-        ({"answering": ["192.0.2.99"]}, "the earlier machine of metal2 is not off: 192.0.2.99 answers. Empty it with maintain_virt_node"),
+        ({"answering": ["192.0.2.99"]}, "the earlier machine of metal2 is not off: 192.0.2.99 answers. As long as the inventory points to it, empty it"),
     ],
 )
 def test_nothing_begins_without_a_proof(options: t.Any, words: str) -> None:
