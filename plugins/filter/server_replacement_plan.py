@@ -69,8 +69,8 @@ _value:
   description:
     - V(ok), V(why) (the reasons against it) and V(lines) (text).
     - V(action) (V(none) or V(replace)), V(at) (time of the replacement), V(proof) (that the earlier machine is off) and V(ways).
-    - V(ways) has one entry for each VM, with V(id), V(name), V(way), V(text), V(server) and V(copy). V(way) is V(controller), V(standby), V(return), V(recreate),
-      V(elsewhere) or V(lost).
+    - V(ways) has one entry for each VM, with V(id), V(name), V(way), V(text), V(server) and V(copy). V(way) is V(controller), V(standby), V(return),
+      V(recreate), V(elsewhere) or V(lost).
     - With O(found) also V(name), V(machine) (the one that has the name now) and V(addresses) (of earlier machines).
   type: dict
 """

@@ -128,9 +128,12 @@ def check_request(request: Request, known: Known) -> tuple[VmDetails, ...]:
             f"{request.name} is a witness.", path, "It keeps no data: run remove_witness, install the new machine, then run deploy_controllers."
         )
     if request.name not in known.servers:
-        what = "is a VM, not a server" if known.places.get(request.name) else "is not a virt host"
-        hint = "Use replace_controller." if known.places.get(request.name) else did_you_mean(request.name, servers, f"Use one of {', '.join(servers) or 'none'}.")
-        raise model_errors.InputError(f"{model_errors.shown(request.name).strip(chr(39))} {what}.", path, hint)
+        shown = model_errors.shown(request.name).strip("'")
+        if known.places.get(request.name):
+            raise model_errors.InputError(f"{shown} is a VM, not a server.", path, "Use replace_controller.")
+        raise model_errors.InputError(
+            f"{shown} is not a virt host.", path, did_you_mean(request.name, servers, f"Use one of {', '.join(servers) or 'none'}.")
+        )
     if any(request.name in hosts for hosts in known.members.values()):
         raise model_errors.InputError(
             f"the controller of {request.name} is the server itself, not a VM.", path, "Install it again, run provision_virt, then deploy_controllers."
@@ -206,7 +209,8 @@ def _master(known: Known, found: Found, ways: t.Sequence[Way]) -> list[str]:
     elsewhere = any(_is_here(vm, (known.master,)) for facts in found.servers.values() for vm in (facts or {}).get("vms") or ())
     if not known.master or elsewhere or known.master in [way.name for way in ways]:
         return []
-    return [f"{known.master}: this server is the destination of its migration. If it was migrated, it is LOST, because it has no standby: restore it from a backup"]
+    text = "this server is the destination of its migration. If it was migrated, it is LOST, because it has no standby: restore it from a backup"
+    return [f"{known.master}: {text}"]
 
 
 def _same(name: str, record: t.Mapping[str, t.Any]) -> tuple[str, ...]:

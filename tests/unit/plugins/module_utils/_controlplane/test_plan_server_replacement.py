@@ -29,14 +29,14 @@ VMS = [
 ]
 
 
-def looks(down: t.Sequence[str] = ("c2",), names: t.Sequence[str] = NAMES) -> dict[str, t.Any]:
-    up = [name for name in names if name not in down]
-    return {name: look(name == up[-1], galera=galera(size=len(up)), rabbitmq=rabbitmq(up)) if name in up else {} for name in names}
+def looks(down: t.Sequence[str] = ("c2",)) -> dict[str, t.Any]:
+    up = [name for name in NAMES if name not in down]
+    return {name: look(name == up[-1], galera=galera(size=len(up)), rabbitmq=rabbitmq(up)) if name in up else {} for name in NAMES}
 
 
 def record(machine_id: str = OLD, state: str = "known", at: str = BEFORE, name: str = "metal2", old: t.Sequence[t.Any] = (), **more: t.Any) -> dict[str, t.Any]:
-    values = {"name": name, "machine_id": machine_id, "product_uuid": "", "address": SERVERS.get(name, ""), "at": at, "state": state, "old": list(old), "proof": ""}
-    return {**values, **more}
+    machine = {"machine_id": machine_id, "product_uuid": "", "address": SERVERS.get(name, "")}
+    return {"name": name, **machine, "at": at, "state": state, "old": list(old), "proof": "", **more}
 
 
 def copies(vm: str = "notes", source: str = "metal2", state: str = "receiving", verified: bool = True) -> dict[str, t.Any]:
