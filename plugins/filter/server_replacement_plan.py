@@ -71,7 +71,8 @@ _value:
     - V(action) (V(none) or V(replace)), V(at) (time of the replacement), V(proof) (that the earlier machine is off) and V(ways).
     - V(ways) has one entry for each VM, with V(id), V(name), V(way), V(text), V(server) and V(copy). V(way) is V(controller), V(standby), V(return),
       V(recreate), V(elsewhere) or V(lost).
-    - With O(found) also V(name), V(machine) (the one that has the name now) and V(addresses) (of earlier machines).
+    - With O(found) also V(name), V(gone) (IDs of the VMs that are not on the new machine afterwards), V(machine) (the one that has the name now) and
+      V(addresses) (of earlier machines).
   type: dict
 """
 
@@ -110,7 +111,13 @@ def server_replacement_plan(
         machine = ((found.get(request.name) or {}).get("identity") or {}).get("here") or {}
         seen = plan_server_replacement.Found(looks or {}, found, machine, answering, power)
         result = plan_server_replacement.plan(request, inventory, seen, now).as_dict()
-        return {**result, "name": request.name, "machine": machine, "addresses": plan_server_replacement.old_addresses(request, inventory, seen)}
+        more = {
+            "name": request.name,
+            "gone": plan_server_replacement.gone(request, result["ways"]),
+            "machine": machine,
+            "addresses": plan_server_replacement.old_addresses(request, inventory, seen),
+        }
+        return {**result, **more}
     except InputError as error:
         return plan_server_replacement.Plan(plan_server_replacement.NONE, (str(error),)).as_dict()
     except (AttributeError, KeyError, TypeError) as error:

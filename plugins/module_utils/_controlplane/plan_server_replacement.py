@@ -204,6 +204,12 @@ def plan(request: Request, known: Known, found: Found, now: str) -> Plan:
     return Plan(REPLACE, tuple(why), (first, "  it becomes a virt host", *(f"  {way.text}" for way in ways), *(f"  {one}" for one in lost)), at, proof, ways)
 
 
+def gone(request: Request, ways: t.Sequence[t.Mapping[str, t.Any]]) -> list[str | int]:
+    """Return the IDs of the VMs that are not on the new machine afterwards, as the inventory may write them."""
+    ids = [str(way["id"]) for way in ways if way["way"] in (LOST, ELSEWHERE) and way["server"] != request.name]
+    return [*ids, *(int(one) for one in ids if one.isascii() and one.isdigit())]
+
+
 def _master(known: Known, found: Found, ways: t.Sequence[Way]) -> list[str]:
     """Return what the list of the server does not contain: the migrated master."""
     elsewhere = any(_is_here(vm, (known.master,)) for facts in found.servers.values() for vm in (facts or {}).get("vms") or ())

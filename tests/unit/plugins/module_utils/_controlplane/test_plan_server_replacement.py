@@ -129,6 +129,7 @@ def test_a_new_machine_takes_over() -> None:
         "  probe is created again: it has no disk",
     ]
     assert (result["machine"]["machine_id"], result["name"]) == (NEW, "metal2")
+    assert result["gone"] == ["web"]
     # only the fields of a copy that the start needs
     assert [(way["server"], way["copy"]) for way in result["ways"] if way["way"] == "standby"] == [("metal1", "20261126T100000Z")]
 
@@ -210,6 +211,13 @@ def test_an_empty_disk_replaces_a_lost_one_only_on_request() -> None:
     assert ways(planned(recreate=["web"]))["web"] == "recreate"
     result = planned(recreate=["notes"])
     assert result["why"] == ["replace_server_recreate: notes would lose what its copy on metal1 contains. Omit it"]
+
+
+def test_ids_may_be_numbers() -> None:
+    result = planned(inventory=known(vms=[{"id": 7, "name": "web", "ram": 1, "disks": [DISK]}]))
+    # the copy of a VM that is not in the list of the server counts as well
+    assert ways(result) == {"7": "lost", "notes": "standby"}
+    assert result["gone"] == ["7", 7]
 
 
 def test_a_vm_on_another_server_stays_there() -> None:
