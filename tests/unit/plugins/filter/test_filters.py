@@ -106,6 +106,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         lambda found: not found["ok"] and found["source"] == "metal1" and "needs 1" in found["why"][0],
     ),
     "rolling_restart_plan": (LOOKS, (MEMBERS, "restart", "galera"), lambda found: not found["ok"] and found["why"]),
+    "server_replacement_plan": (
+        {"name": "metal1"},
+        ({"servers": {"metal1": "192.0.2.11"}, "members": {}}, {}, {"metal1": {"vms": [], "identity": {"here": {"machine_id": "1" * 32}, "records": []}}}),
+        lambda found: not found["ok"] and found["action"] == "replace" and "replace_server_confirm" in found["why"][0],
+    ),
     "status": (
         LOOKS,
         (MEMBERS, {"metal1": {"vms": FOUND["metal1"]}}, [{"name": "master", "state": "running", "phase": "precopy", "host": "metal1"}], {"c1": "metal1"}),
