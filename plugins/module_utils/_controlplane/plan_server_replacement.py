@@ -230,7 +230,7 @@ def _same(name: str, record: t.Mapping[str, t.Any]) -> tuple[str, ...]:
 
 
 def _is_here(vm: t.Mapping[str, t.Any], names: t.Collection[str]) -> bool:
-    return (vm.get("id") in names or vm.get("name") in names) and not vm.get("moved") and not vm.get("moved_to")
+    return (vm.get("id") in names or vm.get("name") in names) and not vm.get("moved")
 
 
 def _impostor(name: str, here: str, record: t.Mapping[str, t.Any] | None, found: Found) -> list[str]:
@@ -307,9 +307,16 @@ def _way(given: VmDetails | str, request: Request, known: Known, found: Found) -
         for entry in (facts or {}).get("standbys") or ()
         if server != request.name and entry["part"] == "standby" and str(entry["id"]) == vm_id
     }
+    # those that keep it until the end of its move to this server
+    left = [
+        server
+        for server, facts in found.servers.items()
+        if any(vm_id in (one.get("id"), one.get("name")) and one.get("moved") == request.name for one in (facts or {}).get("vms") or ())
+    ]
+    begun = next((server for server, entry in copies.items() if entry["state"] == "started" or server in left), "")
+    if begun:
+        return Way(vm_id, name, RETURN, f"{name} was started on its standby {begun}, and is moved to {request.name}", begun)
     if others:
-        if copies.get(others[0], {}).get("state") == "started":
-            return Way(vm_id, name, RETURN, f"{name} runs on its standby {others[0]}, and is moved back", others[0])
         return Way(vm_id, name, ELSEWHERE, f"{name} is on {others[0]}, and stays there", others[0])
     if known.places.get(name) == request.name:
         return Way(vm_id, name, CONTROLLER, f"{name} is created again, and gets its data from its peers")
@@ -325,6 +332,8 @@ def _way(given: VmDetails | str, request: Request, known: Known, found: Found) -
         return Way(vm_id, name, RECREATE, f"{name} is created with empty disks, as requested")
     if _empty(given):
         return Way(vm_id, name, RECREATE, f"{name} is created again: it has no disk")
+    if left:
+        return Way(vm_id, name, LOST, f"{name} is LOST, and not created, but {left[0]} has what it was before its move: see destination_lost of vm_move")
     reason = f"its standby {wanted} has no verified copy of it" if wanted else "it has no standby"
     return Way(vm_id, name, LOST, f"{name} is LOST, and not created: {reason}. Restore it from a backup, or create it with empty disks: {_PREFIX}_recreate")
 

@@ -195,7 +195,12 @@ def test_an_interrupted_run_is_continued_without_another_proof() -> None:
 def test_a_vm_that_was_started_on_its_standby_is_moved_back() -> None:
     seen = found(metal1=server(OTHER, "c1", "notes", records=[record()], standbys=[copies(state="started")]))
     result = planned(seen)
-    assert ways(result)["notes"] == "return" and "notes runs on its standby metal1, and is moved back" in "".join(result["lines"])
+    assert ways(result)["notes"] == "return" and "notes was started on its standby metal1, and is moved to metal2" in "".join(result["lines"])
+    # killed between the move and its confirmation
+    for state in ("started", "receiving"):
+        seen = found(metal1=server(OTHER, "c1", "notes", records=[record()], standbys=[copies(state=state)]), metal2=server(NEW, "notes"))
+        seen["metal1"]["vms"][1]["moved"] = "metal2"
+        assert ways(planned(seen))["notes"] == "return"
 
 
 def test_a_copy_that_is_not_verified_is_none() -> None:
@@ -224,8 +229,9 @@ def test_a_vm_on_another_server_stays_there() -> None:
     seen = found(metal3=server(THIRD, "c3", "web", records=[record()]))
     assert ways(planned(seen))["web"] == "elsewhere"
     # a note about a VM that was moved away is not the VM
-    seen["metal3"]["vms"][1]["moved_to"] = "metal2"
-    assert ways(planned(seen))["web"] == "lost"
+    seen["metal3"]["vms"][1]["moved"] = "metal2"
+    result = planned(seen)
+    assert ways(result)["web"] == "lost" and any("metal3 has what it was before its move" in line for line in result["lines"])
 
 
 def test_the_server_of_the_master() -> None:
