@@ -75,13 +75,18 @@ def test_check_mode_shows_what_becomes_of_each_vm(lab: ReplaceLab) -> None:
     assert lab.ssh(SERVER, "ls /var/lib/reduced.footprint", check=False) == ""
 
 
-def test_killed_it_leaves_the_others_serving(lab: ReplaceLab) -> None:
-    lab.killed("replace_server", *NAME, *CONFIRM, kill_at="TASK [reduced.footprint.virt_guests : Define the virtual machines", kill_delay=3)
+@pytest.mark.parametrize(
+    ("stage", "delay"),
+    [("TASK [reduced.footprint.virt_host : Install libvirt and QEMU", 5), ("TASK [reduced.footprint.virt_guests : Define the virtual machines", 3)],
+    ids=["provision", "create"],
+)
+def test_killed_it_leaves_the_others_serving(lab: ReplaceLab, stage: str, delay: float) -> None:
+    # the proof is recorded by the first run
+    lab.killed("replace_server", *NAME, *CONFIRM, kill_at=stage, kill_delay=delay)
     assert lab.writing()
 
 
 def test_the_next_run_completes_the_replacement(lab: ReplaceLab) -> None:
-    # the proof of the killed run is recorded
     done = lab.succeeds("replace_server", *NAME)
     assert "continues to take over" in done.output
     assert "metal3 was replaced by the machine" in done.output
