@@ -36,15 +36,15 @@ FLOW: dict[str, dict[str, t.Any]] = {
     "migrate_master": {"master_migrate_destination": "", "master_migrate_stop_after": "", "master_migrate_rehearse": "false"},
 }
 REMOVAL = {"name": "metal2", "confirm": "", "remove_vms": "false", "erase": "none"}
-
 DISCOVERY = {f"discover_servers_{key}": "" for key in ("names", "restart", "boot_server")} | {"discover_servers_again": "false"}
 MAINTENANCE = {"maintain_virt_node_restart_elsewhere": "false", "maintain_virt_node_accept_outage": "false"}
 REPLACEMENT = {
     **{f"replace_controller_{key}": "" for key in ("server", "confirm")},
     **{f"replace_controller_{key}": "false" for key in ("stop", "remove_disks")},
 }
+INSTALLATION = {f"install_server_{key}": "" for key in ("names", "restart", "erase", "boot_server")}
+SERVER = {f"replace_server_{key}": "" for key in ("confirm", "bmc", "recreate")}
 DESTRUCTION = {"confirm": "", "erase": "none", **dict.fromkeys(("keep_protected", "remove_master", "leave_instances", "force"), "false")}
-
 #: Jobs that are refused on this lab: playbook, answers to its survey, words of the message.
 REFUSALS: tuple[tuple[str, dict[str, t.Any], str], ...] = (
     ("restore_database", {"galera_restore_file": "/footprint/backups/none", "galera_restore_confirm": "other"}, "Name the backup file"),
@@ -60,6 +60,9 @@ REFUSALS: tuple[tuple[str, dict[str, t.Any], str], ...] = (
     ("maintain_virt_node", {"maintain_virt_node_servers": "metal9", **MAINTENANCE}, "metal9 is not a virt host"),
     ("remove_witness", {"remove_witness_name": "metal2", "remove_witness_confirm": "", "remove_witness_lost": "false"}, "metal2 is not a witness"),
     ("replace_controller", {"replace_controller_name": "controller9", **REPLACEMENT}, "Did you mean controller"),
+    ("install_server", {"install_server_directory": "/footprint/discovered", **INSTALLATION}, "no server has install"),
+    ("replace_server", {"replace_server_name": "metal9", **SERVER}, "metal9 is not a virt host"),
+    ("build_image", {"build_image_kind": "cloud", "build_image_host": "metal9", "cloud_image_destination": "/footprint/images"}, "Did you mean metal"),
     ("start_standby", {"start_standby_id": "controller1", "start_standby_server": "metal2", "start_standby_confirm": ""}, "no verified copy"),
     ("destroy_environment", {f"destroy_environment_{key}": value for key, value in DESTRUCTION.items()}, "destroy_environment_confirm"),
 )

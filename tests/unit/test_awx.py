@@ -100,6 +100,11 @@ def test_every_playbook_has_a_job_template() -> None:
     assert {item["playbook"] for item in TEMPLATES.values()} == {path.name for path in (AWX / "project").iterdir()}
 
 
+def test_every_playbook_runs_in_a_job_of_the_long_tests() -> None:
+    text = (ROOT / "tests" / "awx" / "test_flow.py").read_text("utf-8")
+    assert [path.stem for path in (ROOT / "playbooks").glob("*.yml") if f'"{path.stem}"' not in text] == []
+
+
 def test_every_name_that_is_referred_to_exists() -> None:
     named = {variable: {item["name"] for item in CONFIG[variable]} for variable in awx_schema.MODULES}
     for item in CONFIG["controller_templates"]:
