@@ -201,7 +201,8 @@ def unpack(url: str, sha256: str) -> None:
     with _opened(f"{url}/{_ARCHIVE}") as stream:
         # pylint: disable-next=ansible-bad-function  # no AnsibleModule reaches this layer
         with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-            assert process.stdin and process.stderr
+            if process.stdin is None or process.stderr is None:
+                raise AssertionError("tar has no pipes")
             with contextlib.suppress(BrokenPipeError):
                 while block := stream.read(_BLOCK):
                     digest.update(block)
