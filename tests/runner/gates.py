@@ -117,7 +117,7 @@ def sanity_everywhere() -> t.Iterator[Step]:
 
 def units() -> t.Iterator[Step]:
     """Run all unit tests."""
-    yield _pytest("units", "tests/unit", "--numprocesses=auto", "--dist=loadfile", timeout=600)
+    yield _pytest("units", "tests/unit", "--numprocesses=auto", "--dist=loadfile", timeout=1200)
 
 
 def quick() -> t.Iterator[Step]:
