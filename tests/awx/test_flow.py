@@ -62,7 +62,7 @@ REFUSALS: tuple[tuple[str, dict[str, t.Any], str], ...] = (
     ("replace_controller", {"replace_controller_name": "controller9", **REPLACEMENT}, "Did you mean controller"),
     ("install_server", {"install_server_directory": "/footprint/discovered", **INSTALLATION}, "no server has install"),
     ("replace_server", {"replace_server_name": "metal9", **SERVER}, "metal9 is not a virt host"),
-    ("build_image", {"build_image_kind": "cloud", "build_image_host": "metal9", "cloud_image_destination": "/footprint/images"}, "Did you mean metal"),
+    ("build_image", {"build_image_kind": "cloud", "build_image_host": "metal9", "build_image_directory": "/footprint/images"}, "Did you mean metal"),
     ("start_standby", {"start_standby_id": "controller1", "start_standby_server": "metal2", "start_standby_confirm": ""}, "no verified copy"),
     ("destroy_environment", {f"destroy_environment_{key}": value for key, value in DESTRUCTION.items()}, "destroy_environment_remove_master: "),
 )

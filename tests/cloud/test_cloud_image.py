@@ -22,14 +22,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".cache" / "cloud-image"
 GIB = 1024**3
 FIRMWARE = ("/usr/share/OVMF/OVMF_CODE_4M.fd", "/usr/share/OVMF/OVMF_VARS_4M.fd")
-INVENTORY = {"all": {"children": {"controller": {"hosts": {"builder": {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3"}}}}}}
+HOST = {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3"}
+INVENTORY = {"all": {"children": {"controller": {"hosts": {"builder": HOST, "other": HOST}}}}}
 
 
 def build(*arguments: str, **variables: t.Any) -> subprocess.CompletedProcess[str]:
     """Run the playbook; what the host builds is kept for later runs of these tests."""
     CACHE.mkdir(parents=True, exist_ok=True)
     (CACHE / "inventory.yml").write_text(json.dumps(INVENTORY), "utf-8")
-    given = {"expert_mode": True, "cloud_image_directory": str(CACHE / "built"), "cloud_image_destination": str(CACHE / "images"), **variables}
+    given = {"expert_mode": True, "cloud_image_directory": str(CACHE / "built"), "build_image_directory": str(CACHE / "images"), **variables}
     argv = [str(pathlib.Path(sys.executable).parent / "ansible-playbook"), "reduced.footprint.build_image", "-i", str(CACHE / "inventory.yml")]
     environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections")}
     return subprocess.run([*argv, "-e", json.dumps(given), *arguments], env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
@@ -60,6 +61,7 @@ def test_second_run_changes_nothing(image: pathlib.Path) -> None:
         ({"cloud_image_sources": ["http://deb.debian.org"]}, "cloud_image_sources[0]: must be a line of sources.list that begins with deb."),
         ({"cloud_image_release": "sid"}, "value of cloud_image_release must be one of: bookworm, trixie, got: sid"),
         ({"build_image_kind": "debian"}, "value of build_image_kind must be one of: cloud, test, got: debian"),
+        ({"build_image_host": "all"}, "build_image_host: all matches builder, other. Name one of them."),
         ({"build_image_host": "bilder"}, "build_image_host: no host or group of the inventory is named bilder. Did you mean builder?"),
     ],
 )
