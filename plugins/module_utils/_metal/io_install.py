@@ -11,6 +11,7 @@ import hashlib
 import os
 import pathlib
 import subprocess
+import tempfile
 import time
 import typing as t
 
@@ -73,6 +74,12 @@ def label(device: str) -> str:
 def signatures(device: str) -> str:
     """Return the signatures on a device as JSON, read from the disk."""
     return _run("wipefs", "--no-act", "--json", device)
+
+
+def has_bytes(device: str) -> bool:
+    """Whether the beginning of a disk contains anything but zeros: data of an application has no signature."""
+    with open(device, "rb") as stream:
+        return any(stream.read(_BLOCK))
 
 
 def groups() -> str:
@@ -199,16 +206,19 @@ def unpack(url: str, sha256: str) -> None:
     digest = hashlib.sha256()
     argv = ["tar", "--extract", "--zstd", "--numeric-owner", "--preserve-permissions", "--xattrs", "--xattrs-include=*", "--directory", TARGET, "--file", "-"]
     with _opened(f"{url}/{_ARCHIVE}") as stream:
-        # pylint: disable-next=ansible-bad-function  # no AnsibleModule reaches this layer
-        with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-            if process.stdin is None or process.stderr is None:
-                raise AssertionError("tar has no pipes")
-            with contextlib.suppress(BrokenPipeError):
-                while block := stream.read(_BLOCK):
-                    digest.update(block)
-                    process.stdin.write(block)
-                process.stdin.close()
-            problem = process.stderr.read().decode("utf-8", "replace")
+        # errors go to a file: on a full or failing disk there is one for each file, and tar would wait until someone reads them
+        with tempfile.TemporaryFile() as errors:
+            # pylint: disable-next=ansible-bad-function  # no AnsibleModule reaches this layer
+            with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors) as process:
+                if process.stdin is None:
+                    raise AssertionError("tar has no input")
+                with contextlib.suppress(BrokenPipeError):
+                    while block := stream.read(_BLOCK):
+                        digest.update(block)
+                        process.stdin.write(block)
+                    process.stdin.close()
+            errors.seek(0)
+            problem = errors.read(_BLOCK).decode("utf-8", "replace")
     if process.returncode:
         raise CommandError(argv, process.returncode, problem)
     if digest.hexdigest() != sha256:

@@ -148,6 +148,8 @@ def _disk(install: model_install.Install, text: str, backend: t.Any, content: bo
             found += [plan_install.Signature(device, kind) for kind in plan_install_files.signatures(backend.signatures(device))]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise BackendError(f"{_PARSED}: {error}.", hint="Update util-linux.") from error
+    if content and not found and backend.has_bytes(disk.device):
+        found.append(plan_install.Signature(disk.device, "data without a known signature"))
     return disk._replace(label=backend.label(disk.device).lower(), content=tuple(found))
 
 

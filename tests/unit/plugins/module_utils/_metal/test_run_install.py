@@ -83,6 +83,10 @@ class Server:
         kinds = next((disk["content"].get(device, []) for disk in self.disks.values() if device in disk["content"]), [])
         return json.dumps({"signatures": [{"device": device, "offset": "0x1fe", "type": kind} for kind in kinds]}) if kinds else ""
 
+    def has_bytes(self, device: str) -> bool:
+        """Whether it begins with anything but zeros."""
+        return bool(self.disks[device].get("raw"))
+
     def groups(self) -> str:
         """Volume groups."""
         return json.dumps({"report": [{"pv": self.volumes}]})
@@ -194,6 +198,14 @@ def test_check_mode_writes_nothing(server: Server) -> None:
         "install Debian on /dev/sda (SER1)", "create partition 1: 512 MiB, vfat at /boot/efi", "create partition 2: 19.5 GiB, lvm",
         "create volume vms/root: 6 GiB, ext4 at /",
     ]  # fmt: skip
+
+
+def test_data_without_a_signature_is_refused(server: Server) -> None:
+    server.add("/dev/sda", "SER1", raw=True)
+    with pytest.raises(RefusedError, match="contains data: data without a known signature on /dev/sda"):
+        run(server)
+    assert server.calls == []
+    assert run(server, erase=["SER1"])["changed"]
 
 
 @pytest.mark.parametrize("check", [True, False])
