@@ -193,7 +193,7 @@ def plan(request: Request, known: Known, found: Found, now: str) -> Plan:
     if record is not None and record["machine_id"] == here and record["state"] != REPLACING:
         return Plan(NONE, lines=_same(name, record))
     begun = record is not None and record["machine_id"] == here
-    why = _impostor(name, here, record, found) + _others(request, known, found)
+    why = _other_identity(name, here, record, found) + _others(request, known, found)
     proof, refused = (str(record["proof"]), []) if begun and record is not None else _proof(request, known, found, record)
     ways = tuple(_way(vm, request, known, found) for vm in _with_copies(vms, request, found))
     why += refused + _quorum(known, found, [way.name for way in ways if way.way == CONTROLLER]) + _unwanted(request, ways)
@@ -233,17 +233,16 @@ def _is_here(vm: t.Mapping[str, t.Any], names: t.Collection[str]) -> bool:
     return (vm.get("id") in names or vm.get("name") in names) and not vm.get("moved")
 
 
-def _impostor(name: str, here: str, record: t.Mapping[str, t.Any] | None, found: Found) -> list[str]:
-    """Return why this machine must not have the name."""
-    records = [one for facts in found.servers.values() for one in ((facts or {}).get("identity") or {}).get("records") or ()]
-    twin = next((one["name"] for one in records if one["name"] != name and one["machine_id"] == here), "")
-    twins = [twin] if twin else [
-        server
-        for server, facts in found.servers.items()
-        if server != name and (((facts or {}).get("identity") or {}).get("here") or {}).get("machine_id") == here
-    ]
-    if twins:
-        return [f"{name} has the same machine-id as {twins[0]}. It was copied: remove /etc/machine-id on the new one, and run systemd-machine-id-setup"]
+def _other_identity(name: str, here: str, record: t.Mapping[str, t.Any] | None, found: Found) -> list[str]:
+    """Return why the machine that answers as the server is not a new one: another server has its machine-id, or it was replaced before."""
+    known = [((facts or {}).get("identity") or {}, server) for server, facts in found.servers.items()]
+    same = [one["name"] for identity, _server in known for one in identity.get("records") or () if one["machine_id"] == here]
+    same += [server for identity, server in known if (identity.get("here") or {}).get("machine_id") == here]
+    other = next((server for server in same if server != name), None)
+    if other:
+        return [
+            f"{name} has the same machine-id as {other}, because its system was copied. Remove /etc/machine-id on {name} and run systemd-machine-id-setup there"
+        ]
     if record is not None and here in [one["machine_id"] for one in record["old"]]:
         return [
             f"the machine that answers as {name} was itself replaced at {record['at']}, by {record['machine_id']}. "

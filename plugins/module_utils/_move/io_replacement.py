@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import pathlib
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, sync_path, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_records
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import sync_path
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_replacement import Replacement, parse_replacement
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/replaced")
@@ -18,32 +19,18 @@ REFUSED = pathlib.Path("/var/lib/reduced.footprint/address-guard")
 
 
 def read(uuid: str, home: pathlib.Path | None = None) -> Replacement | None:
-    """Return the record of the last replacement of a VM on this host, ``None`` if there was none.
-
-    :raises FootprintError: it is damaged, or from a newer version of the collection.
-    """
-    path = (home or HOME) / f"{uuid}.json"
-    text = read_text(path)
-    return parse_replacement(text, path) if text else None
+    """Return the record of the last replacement of a VM on this host; see :func:`io_records.read`."""
+    return io_records.read(home or HOME, uuid, parse_replacement)
 
 
 def read_all(home: pathlib.Path | None = None) -> list[Replacement]:
-    """Return all records of this host.
-
-    :raises FootprintError: one is damaged, or from a newer version of the collection.
-    """
-    home = home or HOME
-    try:
-        names = sorted(os.listdir(home))
-    except FileNotFoundError:
-        return []
-    records = [read(name.removesuffix(".json"), home) for name in names if name.endswith(".json") and not name.startswith(".")]
-    return [record for record in records if record is not None]
+    """Return all records of this host; see :func:`io_records.read_all`."""
+    return io_records.read_all(home or HOME, parse_replacement)
 
 
 def write(record: Replacement, home: pathlib.Path | None = None) -> None:
     """Store a record durably."""
-    write_atomic((home or HOME) / f"{record.uuid}.json", record.to_json())
+    io_records.write(home or HOME, record.uuid, record.to_json())
 
 
 def forget_refusal(name: str) -> None:

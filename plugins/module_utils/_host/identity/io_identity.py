@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import pathlib
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_records
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.model_identity import Identity, Machine, parse_identity
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/servers")
@@ -28,29 +29,15 @@ def here(root: str = "/") -> Machine:
 
 
 def read(name: str, home: pathlib.Path | None = None) -> Identity | None:
-    """Return the record about a server, ``None`` if there is none.
-
-    :raises FootprintError: it is damaged, or from a newer version of the collection.
-    """
-    path = (home or HOME) / f"{name}.json"
-    text = read_text(path)
-    return parse_identity(text, path) if text else None
+    """Return the record about a server; see :func:`io_records.read`."""
+    return io_records.read(home or HOME, name, parse_identity)
 
 
 def read_all(home: pathlib.Path | None = None) -> list[Identity]:
-    """Return all records of this host.
-
-    :raises FootprintError: one is damaged, or from a newer version of the collection.
-    """
-    home = home or HOME
-    try:
-        names = sorted(os.listdir(home))
-    except FileNotFoundError:
-        return []
-    records = [read(name.removesuffix(".json"), home) for name in names if name.endswith(".json") and not name.startswith(".")]
-    return [record for record in records if record is not None]
+    """Return all records of this host; see :func:`io_records.read_all`."""
+    return io_records.read_all(home or HOME, parse_identity)
 
 
 def write(record: Identity, home: pathlib.Path | None = None) -> None:
     """Store a record durably."""
-    write_atomic((home or HOME) / f"{record.name}.json", record.to_json())
+    io_records.write(home or HOME, record.name, record.to_json())
