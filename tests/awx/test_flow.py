@@ -60,7 +60,7 @@ REFUSALS: tuple[tuple[str, dict[str, t.Any], str], ...] = (
     ("maintain_virt_node", {"maintain_virt_node_servers": "metal9", **MAINTENANCE}, "metal9 is not a virt host"),
     ("remove_witness", {"remove_witness_name": "metal2", "remove_witness_confirm": "", "remove_witness_lost": "false"}, "metal2 is not a witness"),
     ("replace_controller", {"replace_controller_name": "controller9", **REPLACEMENT}, "Did you mean controller"),
-    ("install_server", {"install_server_directory": "/footprint/discovered", **INSTALLATION}, "no server has install"),
+    ("install_server", {"install_server_directory": "/footprint/discovered", **INSTALLATION}, "no server has the key install"),
     ("replace_server", {"replace_server_name": "metal9", **SERVER}, "metal9 is not a virt host"),
     ("build_image", {"build_image_kind": "cloud", "build_image_host": "metal9", "build_image_directory": "/footprint/images"}, "Did you mean metal"),
     ("start_standby", {"start_standby_id": "controller1", "start_standby_server": "metal2", "start_standby_confirm": ""}, "no verified copy"),

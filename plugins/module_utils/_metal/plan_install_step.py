@@ -67,7 +67,7 @@ def check(
         if name not in variables:
             raise InputError(f"{name!r} is not a server of the inventory.", f"install_server_names[{position}]", did_you_mean(name, variables, "Correct it."))
     if not found:
-        raise InputError("no server has install.", "servers", "Add install to the servers, with the serial number of the disk.")
+        raise InputError("no server has the key install.", "servers", "Add install to the servers, with the serial number of the disk.")
     names = [one.name for one in found]
     for name in names:
         if not variables[name].get("bmc"):

@@ -66,7 +66,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
     "discovery_report": ({"metal1": ""}, ({}, {"metal1": "no answer"}), lambda found: found["lines"] == ["FAILED metal1: no answer"] and not found["ok"]),
     "discovery_servers": ({"metal1": {"address": "a"}, "metal2": None}, (), lambda found: found == {"servers": ["metal1"], "restart": []}),
     "discovery_step": ("metal1", ("off",), lambda found: found == {"action": "boot", "reason": "it is off"}),
-    "install_plan": ({"metal1": {}}, (), lambda found: "no server has install" in found["error"]),
+    "install_plan": ({"metal1": {}}, (), lambda found: "no server has the key install" in found["error"]),
     "install_step": ("metal1", ("off",), lambda found: found == {"action": "boot", "reason": "it is off"}),
     "maintenance_plan": (
         LOOKS,

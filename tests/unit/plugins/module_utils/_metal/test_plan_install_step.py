@@ -97,7 +97,7 @@ def test_invalid_requests_are_errors_with_a_path(tmp_path: pathlib.Path, change:
 
 
 def test_no_server_with_install() -> None:
-    assert "servers: no server has install" in install_plan({"metal1": {}})["error"]
+    assert "servers: no server has the key install" in install_plan({"metal1": {}})["error"]
 
 
 def test_an_installed_server_is_reached_with_its_host_key_only(tmp_path: pathlib.Path) -> None:
