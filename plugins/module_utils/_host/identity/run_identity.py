@@ -28,7 +28,8 @@ REPLACED = "replaced"
 def identity(home: pathlib.Path | None = None) -> dict[str, t.Any]:
     """Return the identity of this machine, and its records about servers."""
     machine = io_identity.here()
-    return {"here": {"machine_id": machine.machine_id, "product_uuid": machine.product_uuid}, "records": [record.as_dict() for record in io_identity.read_all(home)]}
+    records = [record.as_dict() for record in io_identity.read_all(home)]
+    return {"here": {"machine_id": machine.machine_id, "product_uuid": machine.product_uuid}, "records": records}
 
 
 def apply(
