@@ -67,7 +67,6 @@ EARLY = "search.fs_uuid {root} root\nset prefix=($root)/boot/grub\n"
 CLOUD = """\
 # as in the images of the distribution
 locale: C.UTF-8
-apt_preserve_sources_list: true
 manage_etc_hosts: true
 system_info:
   default_user:
