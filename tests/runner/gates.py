@@ -43,6 +43,8 @@ ASKED: frozenset[str] = frozenset()
 PYTHON = str(workspace.BIN / "python")
 #: Versions that targets may have, oldest first.
 TARGET_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
+#: For tests that mostly wait; each process has a libvirtd of its own.
+TWO = ("--numprocesses=2", "--dist=loadfile")
 #: Checks of the copy use the collection in the copy only.
 CHECKED = {"ANSIBLE_COLLECTIONS_PATH": str(workspace.COLLECTIONS)}
 
@@ -217,11 +219,11 @@ def integration() -> t.Iterator[Step]:
         yield Step(argv, COPY, env={"HOME": str(workspace.HOME)}, timeout=900)
 
 
-def _folder(name: str, timeout: float = 2400) -> t.Callable[[], t.Iterator[Step]]:
+def _folder(name: str, *arguments: str, timeout: float = 2400) -> t.Callable[[], t.Iterator[Step]]:
     """Return the steps of a gate that runs one folder of pytest tests."""
 
     def steps() -> t.Iterator[Step]:
-        yield _pytest(name, f"tests/{name}", timeout=timeout)
+        yield _pytest(name, f"tests/{name}", *arguments, timeout=timeout)
 
     return steps
 
@@ -325,30 +327,30 @@ GATES = (
     Gate("ee", "execution environments: definitions and requirements", execution_environment, TEST, lane=ASIDE),
     Gate("ee-build", "the execution environment on Debian is built", execution_environment_build, TORTURE),
     Gate("awx", "jobs as AWX runs them: frozen inventory, lost files, flat variables", _folder("awx"), TEST, lane=ASIDE),
-    Gate("storage", "volumes and seeds on real libvirt, with real guests and real block devices", _folder("storage"), TEST),
+    Gate("storage", "volumes and seeds on real libvirt, with real guests and real block devices", _folder("storage", *TWO), TEST),
     Gate("templates", "templates on real libvirt: invalid ones, golden ones, UEFI", _folder("templates"), TEST),
     Gate("drift", "changes made by others on real libvirt are detected and corrected, nothing else is changed", _folder("drift"), TEST),
     Gate("hardening", "vm_define killed, run concurrently, disconnected, with hostile input (partly)", _folder("torture/vm_define"), TEST),
     Gate("canary", "a canary in every secret input is in no output, log, command line or file", _folder("canary"), TEST),
     Gate("network", "networks changed on servers under QEMU, over the NIC that is changed", _folder("network"), TEST),
     Gate("lvm", "VMs on logical volumes of a server under QEMU with its own kernel", _folder("lvm"), ASKED),
-    Gate("metal", "servers through their management controllers: power, boot devices, secrets; bare ones installed", _folder("metal", 10800), ASKED),
-    Gate("integration", "modules against real libvirt", integration, TEST),
+    Gate("metal", "servers through their management controllers: power, boot devices, secrets; bare ones installed", _folder("metal", timeout=10800), ASKED),
+    Gate("integration", "modules against real libvirt", integration, TEST, lane=ASIDE),
     with_lab(Gate("move", "VMs are moved between two servers, live and copied, with kills", _folder("move"), TEST)),
     with_lab(Gate("source", "a source is quiesced, parked and returned, with failures of every part", _folder("source"), TEST)),
     with_lab(Gate("lab", "the lab is started and removed completely", _folder("lab"), TEST)),
     with_lab(Gate("stories", "user stories of the control plane", _stories(True), TEST)),
     with_lab(Gate("add_server", "a third server is added while a client writes: killed, completed, no row lost", _folder("add_server"), ASKED)),
-    with_lab(Gate("replace", "controllers and a server are replaced while a client writes: lost, killed, completed", _folder("replace", 10800), ASKED)),
-    with_lab(Gate("controllers", "a control plane on three servers: stopped, killed, disconnected, recovered, restored", _folder("controllers", 7200), ASKED)),
-    with_lab(Gate("witness", "two servers and a vote: each of the three is lost while a client writes", _folder("witness", 5400), ASKED)),
-    with_lab(Gate("cloud", "a cloud on three servers: networks, instances, failures", _folder("cloud", 7200), ASKED)),
+    with_lab(Gate("replace", "controllers and a server are replaced while a client writes: lost, killed, completed", _folder("replace", timeout=10800), ASKED)),
+    with_lab(Gate("controllers", "a control plane on three servers: stopped, killed, cut off, restored", _folder("controllers", timeout=7200), ASKED)),
+    with_lab(Gate("witness", "two servers and a vote: each of the three is lost while a client writes", _folder("witness", timeout=5400), ASKED)),
+    with_lab(Gate("cloud", "a cloud on three servers: networks, instances, failures", _folder("cloud", timeout=7200), ASKED)),
     with_lab(Gate("standby", "a VM is copied to another server and started there after its server was lost", _folder("standby"), ASKED)),
     with_lab(Gate("votes", "every fault of two servers and a witness under clients of the database and of the broker", _votes(), ASKED)),
-    with_lab(Gate("migrate", "an old master with UEFI, LVM and xfs is migrated into a VM", _folder("migrate", 5400), ASKED)),
+    with_lab(Gate("migrate", "an old master with UEFI, LVM and xfs is migrated into a VM", _folder("migrate", timeout=5400), ASKED)),
     with_lab(Gate("rehearse", "rehearsals of the master's copy: successful, failing, killed, repeated", _folder("rehearse"), ASKED)),
-    with_lab(Gate("guide", "the guide for the first footprint, literally, on VMs of a cloud image", _folder("guide", 7200), ASKED)),
-    with_lab(Gate("e2e", "the complete flow", _folder("e2e", 3600), TEST, lane=BESIDE)),
+    with_lab(Gate("guide", "the guide for the first footprint, literally, on VMs of a cloud image", _folder("guide", timeout=7200), ASKED)),
+    with_lab(Gate("e2e", "the complete flow", _folder("e2e", timeout=3600), TEST, lane=BESIDE)),
     with_lab(Gate("molecule", "user stories of servers and their virtual machines", _stories(False), TEST, lane=BESIDE)),
     *LONG,
 )
