@@ -159,11 +159,17 @@ def _released(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     job = store.job()
     if job is None:
         return {"changed": False}
-    if not any(each and each.get("state") == STARTED for each in run_guard.records(job, store)):
+    # a witness knows of a start before it succeeds, and the disks here are the newer ones until then
+    record = run_guard.records(job._replace(witnesses=()), store)[0] or {}
+    if record.get("state") != STARTED:
         raise RefusedError(f"{job.standby.name} does not confirm that {job.id} was started there.", "id", "Only a VM that runs on its standby is removed here.")
+    if record.get("phase") != run_start.RUNNING:
+        raise RefusedError(
+            f"the start of {job.id} on {job.standby.name} was interrupted before it ran there.", "id", "Complete it with start_standby, then move the VM back."
+        )
     with DomainHost(job.uri) as host:
-        record = host.domain(job.uuid)
-        if record is not None and record.state == "running":
+        found = host.domain(job.uuid)
+        if found is not None and found.state == "running":
             raise RefusedError(f"{job.id} is running on this server.", "id", "Find out which of the two is valid, and shut the other one down.")
         if not check_mode:
             _remove_vm(host, job, params)

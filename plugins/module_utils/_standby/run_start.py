@@ -48,7 +48,12 @@ def start(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
     copy = _recorded(record, copies) if begun else _allowed(params, copies)
     with DomainHost(params.get("uri") or URI) as host:
         found = host.domain(copy.uuid)
+        if begun and io_moved.read(copy.uuid) is not None:
+            raise RefusedError(f"{copy.vm} was started here, and then moved to another server.", "id", "Complete that move, with move_vm.")
         if begun and found is not None and found.active:
+            if record.get("phase") != RUNNING and not check_mode:
+                # an interrupted run has started it, or a person
+                store.write_record({**record, "phase": RUNNING})
             return _result(copy, record, False)
         if not begun:
             _refuse_obstacles(copy, found)

@@ -1,0 +1,98 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The start from a copy and its end on the first server, after runs that were interrupted."""
+
+from __future__ import annotations
+
+import pathlib
+import types
+import typing as t
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, run_guard, run_standby, run_start
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, Job, Voter
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
+
+UUID = "6a1f3c6e-0000-4000-8000-000000000001"
+COPY = Copy("20261124T100001Z", "m", UUID, "m", "metal1", 1.0, 1.0, False, "full", 1, 1.0, "<domain/>", {}, True, ())
+STANDBY, WITNESS = Voter("metal2", "192.0.2.12", 22, ()), Voter("w", "192.0.2.13", 22, ())
+JOB = Job("m", "lab", "m", UUID, "qemu:///system", STANDBY, (WITNESS,), 900, 2, 0, "metal1")
+
+
+class Host:
+    """A libvirt host with one domain."""
+
+    def __init__(self, state: str) -> None:
+        self.record = types.SimpleNamespace(state=state, active=state == "running", config_xml="<domain/>")
+
+    def __enter__(self) -> Host:
+        return self
+
+    def __exit__(self, *unused: t.Any) -> None: ...
+
+    def domain(self, _uuid: str) -> t.Any:
+        return self.record
+
+
+@pytest.fixture(name="started")
+def fixture_started(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[str, str], io_copies.CopyStore]:
+    """A standby on which the start of the VM has reached a phase."""
+    monkeypatch.setattr(io_copies, "HOME", tmp_path / "copies")
+    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
+
+    def begin(phase: str, state: str) -> io_copies.CopyStore:
+        store = io_copies.CopyStore("m")
+        store.write_record({"state": "started", "phase": phase, "at": 1.0, "copy": COPY.id, "uuid": UUID})
+        store.commit(COPY, {})
+        monkeypatch.setattr(run_start, "DomainHost", lambda *_args: Host(state))
+        return store
+
+    return begin
+
+
+def test_a_vm_that_was_moved_away_again_is_not_started_twice(started: t.Any, tmp_path: pathlib.Path) -> None:
+    started("running", "shutdown")
+    io_moved.write(Moved("m", "lab", "m", UUID, "metal1", "2026-11-26T10:00:00Z", MOVED), tmp_path / "moved")
+    for check_mode in (True, False):
+        with pytest.raises(RefusedError, match="was started here, and then moved to another server"):
+            run_start.start({"id": "m"}, check_mode=check_mode)
+
+
+def test_a_start_that_was_killed_at_its_end_is_recorded_by_the_next_run(started: t.Any) -> None:
+    store = started("claimed", "running")
+    assert not run_start.start({"id": "m"}, check_mode=True)["changed"] and store.record()["phase"] == "claimed"
+    assert not run_start.start({"id": "m"}, check_mode=False)["changed"] and store.record()["phase"] == "running"
+
+
+@pytest.mark.parametrize(
+    ("standby", "witness", "words"),
+    [
+        # the start was recorded on the witness, then the copy was damaged
+        ({"state": "receiving"}, {"state": "started"}, "metal2 does not confirm"),
+        (None, {"state": "started"}, "metal2 does not confirm"),
+        ({"state": "started", "phase": "claimed"}, {"state": "started"}, "was interrupted before it ran there"),
+        ({"state": "started", "phase": "running"}, None, ""),
+    ],
+)
+def test_old_disks_are_removed_only_if_the_vm_ran_on_its_standby(
+    standby: t.Any, witness: t.Any, words: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {"metal2": standby, "w": witness}
+    removed: list[Job] = []
+    monkeypatch.setattr(io_store.StandbyStore, "job", lambda self: JOB)
+    monkeypatch.setattr(run_guard, "records", lambda job, store: [answers[each.name] for each in (job.standby, *job.witnesses)])
+    monkeypatch.setattr(run_standby, "DomainHost", lambda *_args: Host("shutdown"))
+    monkeypatch.setattr(run_standby, "_remove_vm", lambda host, job, params: removed.append(job))
+    monkeypatch.setattr(run_standby, "_absent", lambda params, check_mode: {})
+    monkeypatch.setattr(io_moved.forget, "__defaults__", (tmp_path / "moved",))
+    if words:
+        with pytest.raises(RefusedError, match=words):
+            run_standby.apply({"id": "m", "state": "released"}, check_mode=False)
+    else:
+        run_standby.apply({"id": "m", "state": "released"}, check_mode=False)
+    assert removed == ([] if words else [JOB])
