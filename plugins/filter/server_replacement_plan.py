@@ -40,6 +40,10 @@ options:
       - Each virt host with C(vms), RV(reduced.footprint.vm_info#module:vms), C(standbys), RV(reduced.footprint.vm_standby_info#module:standbys), and
         C(identity), RV(reduced.footprint.server_identity_info#module:identity); empty for a server that does not answer.
     type: dict
+  errors:
+    description: The reason for each virt host that could not be read.
+    type: dict
+    default: {}
   answering:
     description: Addresses of earlier machines at which something answers.
     type: list
@@ -89,6 +93,7 @@ def server_replacement_plan(
     answering: t.Sequence[str] = (),
     power: str = "",
     now: str = "",
+    errors: t.Mapping[str, str] | None = None,
 ) -> dict[str, t.Any]:
     """Return the plan of a replacement; see :mod:`plan_server_replacement`."""
     try:
@@ -109,7 +114,7 @@ def server_replacement_plan(
             plan_server_replacement.check_request(request, inventory)
             return plan_server_replacement.Plan(plan_server_replacement.NONE).as_dict()
         machine = ((found.get(request.name) or {}).get("identity") or {}).get("here") or {}
-        seen = plan_server_replacement.Found(looks or {}, found, machine, answering, power)
+        seen = plan_server_replacement.Found(looks or {}, found, machine, answering, power, errors or {})
         result = plan_server_replacement.plan(request, inventory, seen, now).as_dict()
         more = {
             "name": request.name,

@@ -67,6 +67,7 @@ class Found(t.NamedTuple):
     :arg machine: the machine that answers under the name, empty if none does.
     :arg answering: addresses of earlier machines at which something answers.
     :arg power: state that the management controller of :attr:`Request.bmc` reports, or its error.
+    :arg errors: virt host → why it could not be read.
     """
 
     looks: plan_controlplane.Looks
@@ -74,6 +75,7 @@ class Found(t.NamedTuple):
     machine: t.Mapping[str, str]
     answering: t.Sequence[str] = ()
     power: str = ""
+    errors: t.Mapping[str, str] = {}
 
 
 class Way(t.NamedTuple):
@@ -157,11 +159,24 @@ def check_request(request: Request, known: Known) -> tuple[VmDetails, ...]:
 
 
 def records_of(request: Request, found: Found) -> list[t.Mapping[str, t.Any]]:
-    """Return what the other servers know about it, the last one first; without any other server, what it knows itself."""
+    """Return what the other servers know about it, the one that decides first; without any other server, what it knows itself.
+
+    A replacement by this machine that one of them has as unfinished is unfinished. Otherwise the last record decides, except for one of this
+    machine that did not take over from the machine that another server has recorded: provision_virt wrote it where no record was.
+    """
     servers = [name for name in found.servers if name != request.name] or [request.name]
     records = [one for server in servers for one in ((found.servers.get(server) or {}).get("identity") or {}).get("records") or ()]
     mine = [record for record in records if record["name"] == request.name]
-    return sorted(mine, key=lambda record: (str(record["at"]), record["state"] != REPLACING), reverse=True)
+    here = found.machine.get("machine_id")
+    succeeded = {old["machine_id"] for record in mine for old in record["old"]}
+    rival = any(record["machine_id"] not in (here, *succeeded) for record in mine)
+
+    def rank(record: t.Mapping[str, t.Any]) -> tuple[bool, bool, str]:
+        # a machine that was itself replaced continues nothing
+        is_here = record["machine_id"] == here and here not in succeeded
+        return is_here and record["state"] == REPLACING, not (is_here and rival), str(record["at"])
+
+    return sorted(mine, key=rank, reverse=True)
 
 
 def old_addresses(request: Request, known: Known, found: Found) -> list[str]:
@@ -182,7 +197,7 @@ def plan(request: Request, known: Known, found: Found, now: str) -> Plan:
         return Plan(
             NONE,
             (
-                f"{_PREFIX}_name: {name} does not answer at {known.servers[name]}. Install the new machine, let the inventory point to its address, "
+                f"{_PREFIX}_name: {name} does not answer at {known.servers[name]}{_reason(name, found)}. Install the new machine, let the inventory point to its address, "
                 f"and give its ssh host key with {_PREFIX}_host_key",
             ),
         )
@@ -251,9 +266,15 @@ def _other_identity(name: str, here: str, record: t.Mapping[str, t.Any] | None, 
     return []
 
 
+def _reason(server: str, found: Found) -> str:
+    """Return the last line of why a server could not be read, which may also have answered with an error."""
+    lines = [line.strip() for line in str(found.errors.get(server) or "").splitlines() if line.strip()]
+    return f" ({lines[-1].rstrip('.')})" if lines else ""
+
+
 def _others(request: Request, known: Known, found: Found) -> list[str]:
     down = [server for server in known.servers if server != request.name and not found.servers.get(server)]
-    why = [f"{server} does not answer: it may have VMs of {request.name}, or copies of them. Repair it first" for server in down]
+    why = [f"{server} does not answer{_reason(server, found)}: it may have VMs of {request.name}, or copies of them. Repair it first" for server in down]
     for facts in found.servers.values():
         for record in ((facts or {}).get("identity") or {}).get("records") or ():
             if record["state"] == REPLACING and record["name"] != request.name and record["name"] in known.servers:
@@ -312,7 +333,10 @@ def _way(given: VmDetails | str, request: Request, known: Known, found: Found) -
         for server, facts in found.servers.items()
         if any(vm_id in (one.get("id"), one.get("name")) and one.get("moved") == request.name for one in (facts or {}).get("vms") or ())
     ]
-    begun = next((server for server, entry in copies.items() if entry["state"] == "started" or server in left), "")
+    started = next((server for server, entry in copies.items() if entry["state"] == "started"), "")
+    if started and started not in left and copies[started].get("phase") == "claimed":
+        return Way(vm_id, name, STANDBY, f"{name}: its start on {started} was interrupted and is continued, then it is moved to {request.name}", started)
+    begun = started or next((server for server in copies if server in left), "")
     if begun:
         return Way(vm_id, name, RETURN, f"{name} was started on its standby {begun}, and is moved to {request.name}", begun)
     if others:
@@ -322,11 +346,11 @@ def _way(given: VmDetails | str, request: Request, known: Known, found: Found) -
     if there:
         # an interrupted run has created it, or moved it here
         return Way(vm_id, name, RECREATE if name in request.recreate or _empty(given) else ELSEWHERE, f"{name} is already on the new machine", request.name)
-    for server, entry in copies.items():
-        mine = [copy for copy in entry["copies"] if copy["source"] == request.name]
-        if mine:
-            text = f"{name} is started on {server} from its copy of {mine[-1]['copied']}, then moved to {request.name}"
-            return Way(vm_id, name, STANDBY, text, server, str(mine[-1]["id"]))
+    # a server that was its standby before may still have older ones
+    mine = [(str(copy["copied"]), server, str(copy["id"])) for server, entry in copies.items() for copy in entry["copies"] if copy["source"] == request.name]
+    if mine:
+        copied, server, copy_id = max(mine)
+        return Way(vm_id, name, STANDBY, f"{name} is started on {server} from its copy of {copied}, then moved to {request.name}", server, copy_id)
     if name in request.recreate:
         return Way(vm_id, name, RECREATE, f"{name} is created with empty disks, as requested")
     if _empty(given):

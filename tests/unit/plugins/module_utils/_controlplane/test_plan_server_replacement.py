@@ -192,6 +192,41 @@ def test_an_interrupted_run_is_continued_without_another_proof() -> None:
     assert ways(planned({**seen, "metal2": server(NEW, "web")}, confirm="", recreate=["web"]))["web"] == "recreate"
 
 
+def test_it_is_unfinished_until_every_server_has_recorded_its_end() -> None:
+    old = [{"machine_id": OLD, "product_uuid": "", "address": "192.0.2.12"}]
+    done, begun = record(NEW, at=NOW, old=old), record(NEW, "replacing", NOW, proof="person metal2", old=old)
+    # a later record, of a server that had none
+    late = record(NEW, at="20261127T110000Z")
+    for first, third in ((done, begun), (begun, done), (late, begun)):
+        seen = found(mine=first, metal2=server(NEW, "c2", "probe", "notes"), metal3=server(THIRD, "c3", records=[third]))
+        result = planned(seen, confirm="")
+        assert (result["why"], result["action"], result["at"], result["proof"]) == ([], "replace", NOW, "person metal2")
+
+
+def test_the_record_of_the_new_machine_does_not_hide_that_of_the_earlier_one() -> None:
+    # provision_virt ran first: one server kept its record with a warning, another one had none
+    seen = found(mine=record(address="192.0.2.99"), metal3=server(THIRD, "c3", records=[record(NEW, at="20261125T190000Z")]))
+    result = planned(seen)
+    assert (result["action"], result["addresses"]) == ("replace", ["192.0.2.99"])
+    assert result["lines"][0] == f"metal2: the machine {NEW} takes over from the machine {OLD}"
+    assert OLD in planned(seen, confirm="")["why"][0]
+
+
+def test_the_newest_copy_is_used() -> None:
+    newer = copies()
+    newer["copies"] = [{**newer["copies"][0], "id": "20261126T101500Z", "copied": "2026-11-26T10:15:00Z"}]
+    for first, third in ((copies(), newer), (newer, copies())):
+        seen = found(metal1=server(OTHER, "c1", records=[record()], standbys=[first]), metal3=server(THIRD, "c3", records=[record()], standbys=[third]))
+        (way,) = [way for way in planned(seen)["ways"] if way["way"] == "standby"]
+        assert (way["server"], way["copy"]) == ("metal3" if third is newer else "metal1", "20261126T101500Z")
+
+
+def test_an_interrupted_start_is_continued() -> None:
+    claimed = {**copies(state="started"), "phase": "claimed"}
+    (way,) = [way for way in planned(found(metal1=server(OTHER, "c1", records=[record()], standbys=[claimed])))["ways"] if way["id"] == "notes"]
+    assert (way["way"], way["server"], way["copy"]) == ("standby", "metal1", "")
+
+
 def test_a_vm_that_was_started_on_its_standby_is_moved_back() -> None:
     seen = found(metal1=server(OTHER, "c1", "notes", records=[record()], standbys=[copies(state="started")]))
     result = planned(seen)
@@ -306,6 +341,14 @@ def test_a_machine_that_was_replaced_does_not_take_its_name_back() -> None:
     now = record(NEW, old=[{"machine_id": OLD, "product_uuid": "", "address": "192.0.2.12"}])
     result = planned(found(here=OLD, mine=now))
     assert result["why"][0].startswith(f"the machine that answers as metal2 was itself replaced at {BEFORE}, by {NEW}. Power it off")
+
+
+def test_a_machine_that_was_replaced_does_not_continue_its_own_replacement() -> None:
+    mine = record(OLD, "replacing", proof="person metal2")
+    later = record(NEW, "replacing", NOW, old=[{"machine_id": OLD, "product_uuid": "", "address": "192.0.2.12"}])
+    for first, third in ((mine, later), (later, mine)):
+        result = planned(found(here=OLD, mine=first, metal3=server(THIRD, "c3", records=[third])))
+        assert result["why"][0].startswith("the machine that answers as metal2 was itself replaced")
 
 
 def test_a_copied_machine_id_is_refused() -> None:
