@@ -1,0 +1,86 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A control node with the collection, some modules of which only answer, for steps of a playbook that only a run shows. It contacts no host."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import typing as t
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+#: An action plugin instead of a module: it answers from a file, and writes down the call, and the options with which ssh would connect.
+_ACTION = """
+import json, pathlib
+from ansible.plugins.action import ActionBase
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        host = self._task.delegate_to or task_vars['inventory_hostname']
+        name = self._task.action.rpartition('.')[2]
+        folder = pathlib.Path(FOLDER)
+        arguments = self._connection.get_option('ssh_args') if hasattr(self._connection, '_build_command') else ''
+        file = arguments.partition('UserKnownHostsFile=')[2].partition(' ')[0]
+        keys = pathlib.Path(file).read_text() if file and pathlib.Path(file).is_file() else None
+        call = {'name': name, 'host': host, 'arguments': self._task.args, 'file': file, 'keys': keys}
+        with open(folder / 'calls', 'a') as calls:
+            calls.write(json.dumps(call, default=str) + chr(10))
+        return json.loads((folder / 'answers').read_text()).get(f'{name} {host}', {'failed': True, 'msg': f'{name} has no answer for {host}'})
+"""
+
+
+class ControlNode:
+    """The control node, with an inventory of two servers.
+
+    :arg folder: for its files.
+    :arg modules: those that only answer.
+    """
+
+    def __init__(self, folder: pathlib.Path, *modules: str) -> None:
+        self.folder = folder
+        #: Module and host, separated by a space → result.
+        self.answers: dict[str, t.Any] = {}
+        there = folder / "collections/ansible_collections/reduced/footprint"
+        (there / "plugins/action").mkdir(parents=True)
+        for path in [*ROOT.glob("*"), *(ROOT / "plugins").glob("*")]:
+            if path.name not in ("plugins", "action", "tests"):
+                (there / path.relative_to(ROOT)).symlink_to(path)
+        for name in modules:
+            (there / f"plugins/action/{name}.py").write_text(_ACTION.replace("FOLDER", repr(str(folder))), "utf-8")
+
+    def run(self, playbook: str, *options: str, **variables: t.Any) -> tuple[int, str]:
+        """Run a playbook; returns its exit code and output.
+
+        :arg variables: of the server metal2.
+        """
+        servers = {"metal1": {"ansible_host": "192.0.2.11"}, "metal2": {"ansible_host": "192.0.2.12", **variables}}
+        (self.folder / "answers").write_text(json.dumps(self.answers), "utf-8")
+        (self.folder / "calls").write_text("", "utf-8")
+        (self.folder / "ansible.cfg").write_text("", "utf-8")
+        (self.folder / "hosts.yml").write_text(yaml.safe_dump({"virt": {"hosts": servers, "vars": {"expert_mode": True}}}), "utf-8")
+        environment = {
+            **os.environ, "ANSIBLE_COLLECTIONS_PATH": str(self.folder / "collections"), "PYTHONPATH": "", "HOME": str(self.folder),
+            "ANSIBLE_LOCAL_TEMP": str(self.folder / "local"), "TMPDIR": str(self.folder), "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
+        }  # fmt: skip
+        command = [str(pathlib.Path(sys.executable).with_name("ansible-playbook")), "-i", str(self.folder / "hosts.yml"), *options, playbook]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=self.folder)
+        return done.returncode, done.stdout + done.stderr
+
+    def play(self, tasks: t.Any, host: str = "metal2", **variables: t.Any) -> tuple[int, str]:
+        """Run tasks on one server; returns the exit code and output."""
+        play = {"hosts": host, "gather_facts": False, "vars": variables, "tasks": tasks}
+        (self.folder / "play.yml").write_text(yaml.safe_dump([play]), "utf-8")
+        return self.run(str(self.folder / "play.yml"))
+
+    def calls(self, name: str = "") -> list[dict[str, t.Any]]:
+        """Return the calls of the modules, or of one of them: name, host, arguments, file with accepted host keys, and those keys."""
+        found = [json.loads(line) for line in (self.folder / "calls").read_text("utf-8").splitlines()]
+        return [call for call in found if name in ("", call["name"])]

@@ -1,0 +1,64 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Steps of install_server that only a run shows: what a failed run leaves for the next one."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import typing as t
+
+import pytest
+
+from tests.support.control_node import ROOT, ControlNode
+
+FILES = ("install_boot", "install_boot_device", "install_server", "install_write")
+
+
+@pytest.fixture(name="control")
+def fixture_control(tmp_path: pathlib.Path) -> ControlNode:
+    control = ControlNode(tmp_path, "server_power", "server_power_info", "server_hardware_info", "server_install")
+    for name in FILES:
+        shutil.copy(ROOT / f"playbooks/tasks/{name}.yml", tmp_path)
+    control.answers = {
+        "server_power localhost": {"changed": True},
+        "server_power_info localhost": {"power": {"state": "off", "boot_device": "hdd", "boot_once": False}},
+        "server_hardware_info metal2": {"failed": True, "msg": "the disk contains data"},
+    }
+    return control
+
+
+def install(control: ControlNode) -> tuple[int, str]:
+    """Install a server that is off, with a local connection to it."""
+    values: dict[str, t.Any] = {
+        "__install_folder": str(control.folder / ".discovered"),
+        "__install_begun": "{{ __install_folder }}/metal2.installing",
+        "__install_bmc": {},
+        "__install_mine": {"recorded": False, "lines": [], "options": {"disk": "DISK"}, "connection": {}},
+        "__install_chosen": {"restart": [], "erase": []},
+        "install_server_timeout": 5,
+    }
+    report = {"ansible.builtin.debug": {"msg": "failed: {{ __install_error | default('nothing') }}"}}
+    return control.play([{"ansible.builtin.include_tasks": "install_server.yml"}, report], ansible_connection="local", **values)
+
+
+def test_a_server_that_did_not_boot_over_the_network_is_not_restarted_by_the_next_run(control: ControlNode) -> None:
+    # it started the system on its disk instead, and someone may power it on again
+    output = install(control)[1]
+    assert "failed: metal2 did not boot over the network at 192.0.2.12" in output
+    assert [call["arguments"]["state"] for call in control.calls("server_power")] == ["on", "off"]
+    assert not list(control.folder.glob(".discovered/*"))
+
+
+def test_a_server_whose_disk_was_refused_is_not_restarted_by_the_next_run(control: ControlNode) -> None:
+    booted = "- ansible.builtin.copy: {content: hdd, dest: '{{ __install_begun }}', mode: '0600'}\n  delegate_to: localhost\n"
+    (control.folder / "install_boot.yml").write_text(booted, "utf-8")
+    (control.folder / ".discovered").mkdir()
+    control.answers["server_power_info localhost"]["power"]["boot_device"] = "pxe"
+    control.answers["server_power localhost"] = {"changed": True}
+    output = install(control)[1]
+    assert "failed: the disk contains data" in output
+    assert [call["arguments"].get("boot_device") for call in control.calls("server_power")] == ["hdd"]
+    assert not list(control.folder.glob(".discovered/*"))
