@@ -194,6 +194,8 @@ def build(wanted: argparse.Namespace) -> None:
         made = {name: {"sha256": digest(work / name), "size": (work / name).stat().st_size} for name in ("vmlinuz", "initrd")}
         record = f"manifest-{wanted.inputs}.json"
         (work / record).write_text(json.dumps({"kernel": release, "unpacked": unpacked, "files": made}, indent=2) + "\n", "utf-8")
+        # a power loss must not leave the manifest of files that were not written
+        os.sync()
         for old in wanted.directory.glob("manifest-*.json"):
             old.unlink()
         for name in ("vmlinuz", "initrd", record):

@@ -90,6 +90,8 @@ def build(wanted: argparse.Namespace) -> None:
         pack(root, work / ARCHIVE)
         values = {"sha256": digest(work / ARCHIVE), "size": (work / ARCHIVE).stat().st_size, "unpacked": unpacked, "release": wanted.release}
         (work / DESCRIPTION).write_text(json.dumps({**values, "kernel": wanted.kernel, "inputs": wanted.inputs}, indent=2) + "\n", "utf-8")
+        # a power loss must not leave the mark of an archive that was not written
+        os.sync()
         (wanted.directory / DESCRIPTION).unlink(missing_ok=True)
         for old in wanted.directory.glob("root-*.json"):
             old.unlink()

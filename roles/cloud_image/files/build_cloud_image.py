@@ -239,6 +239,8 @@ def build(wanted: argparse.Namespace) -> None:
         compress(disk, image)
         manifest = {"release": wanted.release, "disk_mib": wanted.size, "sha512": digest(image), "packages": packages}
         (work / "json").write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
+        # a power loss must not leave a manifest of an image that was not written
+        os.sync()
         # from here on the old image is not valid any more
         for old in wanted.directory.glob(f"{glob.escape(wanted.name)}.*.json"):
             old.unlink()

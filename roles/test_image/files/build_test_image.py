@@ -169,6 +169,8 @@ def main() -> None:
         manifest = {"packages": packages, "sha512": {end: hashlib.sha512(data).hexdigest() for end, data in made.items()}}
         for end, data in {**made, "json": (json.dumps(manifest, indent=2) + "\n").encode()}.items():
             (folder / end).write_bytes(data)
+            # a power loss must not leave the manifest of files that were not written
+            os.sync()
             os.replace(folder / end, wanted.directory / f"{wanted.name}.{end}")
 
 
