@@ -11,6 +11,7 @@ import os
 import time
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_files
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_channel
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import xml_backup
@@ -20,6 +21,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_
 
 _ABORTED = 30.0
 _AGENT_SECONDS = 5
+_THAW_SECONDS = 30
 
 
 def scratch_path(vm_id: str, disk: Disk) -> str:
@@ -36,6 +38,8 @@ class Backup:
     def __init__(self, host: DomainHost, uuid: str, vm_id: str) -> None:
         self._host, self._uuid, self._vm_id = host, uuid, vm_id
         self._socket_name = f"standby-{vm_id}"
+        # until a restart of the server, which ends the guest as well
+        self._mark = io_files.RUN / f"frozen-{vm_id}"
         #: Whether the guest agent froze the file systems.
         self.frozen = False
 
@@ -103,18 +107,39 @@ class Backup:
     @contextlib.contextmanager
     def _quiet(self) -> t.Iterator[None]:
         """Freeze the file systems of the guest, if its agent is there."""
-        domain = self._domain()
         self.frozen = False
-        with contextlib.suppress(libvirt.libvirtError):
+        io_files.private_folder(io_files.RUN)
+        # a worker that is killed meanwhile must not leave them frozen
+        self._mark.touch()
+        domain = self._domain()
+        try:
             domain.agentSetResponseTimeout(_AGENT_SECONDS, 0)
             domain.fsFreeze()
             self.frozen = True
+        except libvirt.libvirtError as error:
+            if error.get_error_code() in (libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED, libvirt.VIR_ERR_OPERATION_UNSUPPORTED):
+                # the VM has no agent
+                self._mark.unlink(missing_ok=True)
         try:
             yield
         finally:
-            if self.frozen:
-                with libvirt_errors("cannot thaw the file systems of the guest", "Run virsh domfsthaw for this VM."):
-                    domain.fsThaw()
+            # an agent whose answer was only late freezes them all the same
+            with contextlib.nullcontext() if self.frozen else contextlib.suppress(BackendError):
+                self.thaw()
+
+    def thaw(self) -> None:
+        """Thaw the file systems of the guest, if this or an earlier run may have left them frozen; if they are not, this changes nothing.
+
+        :raises BackendError: the agent does not answer; the next run tries again.
+        """
+        if not self._mark.exists():
+            return
+        with libvirt_errors("cannot thaw the file systems of the guest", "Run virsh domfsthaw for this VM."):
+            domain = self._domain()
+            if domain.isActive():
+                domain.agentSetResponseTimeout(_THAW_SECONDS, 0)
+                domain.fsThaw()
+        self._mark.unlink(missing_ok=True)
 
     def dirty_bitmap(self, disk: Disk) -> str:
         """The name of the bitmap of a disk in its export."""

@@ -12,7 +12,7 @@ import sys
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import unit_name
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import THAW, unit_name
 
 GUARD = "reduced-footprint-standby-guard.service"
 _PACKAGE = "ansible_collections.reduced.footprint.plugins.module_utils._standby"
@@ -25,6 +25,8 @@ def texts(vm_id: str, interval: int, code: pathlib.Path) -> dict[str, str]:
         f"[Unit]\nDescription=Copy of the disks of {vm_id} to its standby (reduced.footprint)\nWants=network-online.target\nAfter={_AFTER}\n\n"
         "[Service]\nType=oneshot\nUMask=0077\nWorkingDirectory=/\nNice=5\nIOSchedulingClass=best-effort\nIOSchedulingPriority=6\n"
         f"Environment=PYTHONPATH={code} PYTHONDONTWRITEBYTECODE=1\nExecStart={sys.executable} -m {_PACKAGE}.run_worker {vm_id}\n"
+        # also after a kill
+        f"ExecStopPost={sys.executable} -m {_PACKAGE}.run_worker {vm_id} {THAW}\n"
     )
     timer = (
         f"[Unit]\nDescription=Copies of the disks of {vm_id} to its standby (reduced.footprint)\n\n"

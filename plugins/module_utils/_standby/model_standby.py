@@ -28,6 +28,9 @@ RECEIVING, STARTED = "receiving", "started"
 # of the journal on the server of the VM
 COPIED, FAILED, TAKEN = "copied", "failed", "taken"
 
+# argument of the worker, which its unit runs after it was killed
+THAW = "thaw"
+
 _ADDRESS = re.compile(r"\A[A-Za-z0-9:][A-Za-z0-9:._%-]{0,253}\Z")
 _HOST_KEY = re.compile(r"\A(ssh-[a-z0-9-]+|ecdsa-sha2-[a-z0-9-]+) [A-Za-z0-9+/=]+( .*)?\Z")
 _COPY = re.compile(r"\A[0-9]{8}T[0-9]{6}Z\Z")

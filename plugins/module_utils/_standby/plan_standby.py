@@ -6,13 +6,16 @@
 
 from __future__ import annotations
 
+import calendar
 import hashlib
+import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import CHUNK, RECEIVING, STARTED, Copy, chunks_in
 
 CHECKPOINT = "reduced-footprint-"
+_TIME = "%Y%m%dT%H%M%SZ"
 INCREMENTAL, COMPARED, FULL = "incremental", "compared", "full"
 
 # answers of the boot guard
@@ -64,6 +67,15 @@ def blank(capacity: int) -> list[bytes]:
 def surplus_checkpoints(checkpoints: t.Iterable[str], keep: str | None) -> list[str]:
     """Return the checkpoints of this collection that no copy needs any more."""
     return sorted(name for name in checkpoints if name.startswith(CHECKPOINT) and name != f"{CHECKPOINT}{keep}")
+
+
+def copy_id(now: float, existing: t.Iterable[str]) -> str:
+    """Return the name of a new copy: its time, or after a clock was set back one second after the last copy, because names are sorted by age.
+
+    :arg existing: names of the complete copies.
+    """
+    last = max((calendar.timegm(time.strptime(each, _TIME)) for each in existing), default=0)
+    return time.strftime(_TIME, time.gmtime(max(int(now), last + 1)))
 
 
 def surplus_copies(ids: t.Iterable[str], keep: int) -> list[str]:

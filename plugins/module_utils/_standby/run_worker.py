@@ -29,6 +29,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_s
     LOOK,
     PRUNE,
     STARTED,
+    THAW,
     Job,
     StandbyJournal,
     unpacked,
@@ -76,6 +77,10 @@ class Worker:
 
     def look(self) -> None:
         """Read what the standby has, and remove what a killed run left here."""
+        try:
+            self.backup.thaw()
+        except BackendError as error:
+            self.log(error.message)
         found = self.ask("look")
         if found["record"].get("state") == STARTED:
             raise run_taken.Taken(found["record"])
@@ -95,7 +100,7 @@ class Worker:
     def begin(self) -> None:
         """Fix the point in time, and prepare the images on the standby."""
         self.at = time.time()
-        self.copy_id = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self.at))
+        self.copy_id = plan_standby.copy_id(self.at, [each["id"] for each in self.copies])
         bitmaps = [disk for disk in self.disks if disk.format == "qcow2"]
         since = None
         self.mode = plan_standby.COMPARED if self.base else plan_standby.FULL
@@ -202,16 +207,28 @@ def connect(job: Job, store: io_store.StandbyStore) -> io_store.StandbyHost:
 
 
 def main(argv: t.Sequence[str]) -> int:
-    """Entry point; exit code 0 after a copy, 1 otherwise."""
+    """Entry point; exit code 0 after a copy, 1 otherwise. With ``thaw`` after the ID, only ends what a killed run left in the guest."""
     store = io_store.StandbyStore(argv[0])
     job = store.job()
     if job is None:
         sys.stderr.write(f"{argv[0]} has no standby\n")
         return 2
+    if argv[1:] == [THAW]:
+        return _thaw(job)
     try:
         with store.locked():
             return _main(job, store)
     except RefusedError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+
+
+def _thaw(job: Job) -> int:
+    try:
+        with DomainHost(job.uri) as host:
+            io_backup.Backup(host, job.uuid, job.id).thaw()
+        return 0
+    except FootprintError as error:
         sys.stderr.write(f"{error}\n")
         return 1
 

@@ -126,3 +126,14 @@ def test_surplus() -> None:
     names = ["other", "reduced-footprint-1", "reduced-footprint-2"]
     assert plan_standby.surplus_checkpoints(names, "2") == ["reduced-footprint-1"]
     assert plan_standby.surplus_checkpoints(names, None) == ["reduced-footprint-1", "reduced-footprint-2"]
+
+
+def test_a_new_copy_is_the_last_one_also_if_the_clock_was_set_back() -> None:
+    now = 1795687200.5
+    name = plan_standby.copy_id(now, [])
+    assert name == "20261126T100000Z" and plan_standby.copy_id(now, ["20261126T094500Z"]) == name
+    # a clock that was wrong once, and two copies in one second
+    for last, wanted in (("20270101T000000Z", "20270101T000001Z"), ("20261126T100000Z", "20261126T100001Z")):
+        kept = ["20261126T090000Z", last]
+        new = plan_standby.copy_id(now, kept)
+        assert new == wanted and new not in plan_standby.surplus_copies([*kept, new], 2)
