@@ -48,6 +48,8 @@ class Copies:
         self.ask = ask
         self.folder = pathlib.Path(settings["images"])
         self.peers = [str(peer) for peer in settings["peers"]]
+        #: File that glance does not know → since when.
+        self.unknown: dict[str, float] = {}
 
     def sign(self, method: str, path: str, moment: str) -> str:
         """Return the signature of a request."""
@@ -137,16 +139,23 @@ class Copies:
         return self.has(image)
 
     def update(self, now: float) -> None:
-        """Fetch missing images, remove deleted ones."""
+        """Fetch missing images, remove deleted ones.
+
+        An image that glance does not know is not removed at once: after the restore of an older database, all newer images are unknown.
+
+        :arg now: seconds of a clock that is never set.
+        """
         states = {str(image): str(status) for image, status in self.ask(_ALL)}
         for image, status in states.items():
             if status == "active" and not self.has(image):
                 self.fetch(image)
-        for path in self.folder.iterdir():
-            # a part that a killed process left has a dot before its name
-            if path.is_file() and path.name not in states and now - path.stat().st_mtime > float(self.settings["deleted_kept"]):
-                say(f"removing {path.name}, which glance does not know")
-                path.unlink()
+        # a part that a killed process left has a dot before its name
+        found = {path.name for path in self.folder.iterdir() if path.is_file() and path.name not in states}
+        self.unknown = {name: self.unknown.get(name, now) for name in found}
+        for name, since in self.unknown.items():
+            if now - since > float(self.settings["deleted_kept"]):
+                say(f"removing {name}, which glance has not known for {int(now - since)} s")
+                (self.folder / name).unlink(missing_ok=True)
 
 
 def say(text: str) -> None:
@@ -263,7 +272,7 @@ def main() -> None:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     while True:
         try:
-            copies.update(time.time())
+            copies.update(time.monotonic())
         except Exception as error:  # pylint: disable=broad-except  # the next turn may succeed
             say(f"not updated: {type(error).__name__}: {error}")
         time.sleep(float(wish["interval"]))

@@ -81,7 +81,7 @@ def parse_identity(text: str, place: t.Any) -> Identity:
         if found["state"] not in (KNOWN, REPLACING):
             raise ValueError(found["state"])
         return Identity(parse_name(found["name"], "name"), parse_machine(found, ""), parse_time(found["at"], "at"), found["state"], old, str(found["proof"]))
-    except (ValueError, TypeError, KeyError, model_errors.InputError) as error:
+    except (AttributeError, ValueError, TypeError, KeyError, model_errors.InputError) as error:
         raise model_errors.BackendError(f"{place} is not a record of a server.", hint="Remove it; provision_virt writes it again.") from error
 
 

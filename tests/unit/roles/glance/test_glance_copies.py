@@ -134,12 +134,25 @@ def test_other_paths(module: t.Any, pair: tuple[Member, Member], path: str) -> N
 def test_member_that_was_down_catches_up_and_forgets_deleted_images(pair: tuple[Member, Member]) -> None:
     own, peer = pair
     (peer.folder / IMAGE).write_bytes(CONTENT)
-    for name, age in (("old", 1000), ("new", 0)):
-        (own.folder / name).write_bytes(b"x")
-        os.utime(own.folder / name, (time.time() - age, time.time() - age))
-    own.copies.update(time.time())
-    assert sorted(path.name for path in own.folder.iterdir()) == [IMAGE, "new"]
-    own.images = []
+    (own.folder / "deleted").write_bytes(b"x")
+    own.copies.update(1000)
+    assert sorted(path.name for path in own.folder.iterdir()) == [IMAGE, "deleted"]
+    own.copies.update(1101)
+    assert [path.name for path in own.folder.iterdir()] == [IMAGE]
+
+
+def test_images_survive_the_restore_of_an_older_database(pair: tuple[Member, Member]) -> None:
+    own, _peer = pair
+    (own.folder / IMAGE).write_bytes(CONTENT)
+    # it was uploaded long ago
     os.utime(own.folder / IMAGE, (1, 1))
-    own.copies.update(time.time())
-    assert [path.name for path in own.folder.iterdir()] == ["new"]
+    images, own.images = own.images, []
+    for moment in (1000, 1060, 1099):
+        own.copies.update(moment)
+    # the right backup was restored
+    own.images = images
+    own.copies.update(1120)
+    own.images = []
+    own.copies.update(1180)
+    assert [path.name for path in own.folder.iterdir()] == [IMAGE]
+
