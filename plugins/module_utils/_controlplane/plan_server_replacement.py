@@ -209,7 +209,10 @@ def plan(request: Request, known: Known, found: Found, now: str) -> Plan:
         return Plan(NONE, lines=_same(name, record))
     begun = record is not None and record["machine_id"] == here
     why = _other_identity(name, here, record, found) + _others(request, known, found)
-    proof, refused = (str(record["proof"]), []) if begun and record is not None else _proof(request, known, found, record)
+    proof, refused = _proof(request, known, found, record)
+    if begun and record is not None:
+        # it is not required again, but the earlier machine may be on again
+        proof, refused = str(record["proof"]), refused if found.answering or request.bmc else []
     ways = tuple(_way(vm, request, known, found) for vm in _with_copies(vms, request, found))
     why += refused + _quorum(known, found, [way.name for way in ways if way.way == CONTROLLER]) + _unwanted(request, ways)
     at = str(record["at"]) if begun and record is not None else now

@@ -192,6 +192,15 @@ def test_an_interrupted_run_is_continued_without_another_proof() -> None:
     assert ways(planned({**seen, "metal2": server(NEW, "web")}, confirm="", recreate=["web"]))["web"] == "recreate"
 
 
+def test_an_interrupted_run_is_not_continued_while_the_earlier_machine_is_on_again() -> None:
+    begun = record(NEW, "replacing", NOW, proof="person metal2", old=[{"machine_id": OLD, "product_uuid": "", "address": "192.0.2.99"}])
+    seen = found(mine=begun)
+    result = planned(seen, confirm="", answering=["192.0.2.99"])
+    assert result["why"][0].startswith("the earlier machine of metal2 is not off: 192.0.2.99 answers")
+    assert "reports on, not off" in planned(seen, confirm="", bmc="metal2-old", power="on")["why"][0]
+    assert planned(seen, confirm="", bmc="metal2-old", power="off")["proof"] == "person metal2"
+
+
 def test_it_is_unfinished_until_every_server_has_recorded_its_end() -> None:
     old = [{"machine_id": OLD, "product_uuid": "", "address": "192.0.2.12"}]
     done, begun = record(NEW, at=NOW, old=old), record(NEW, "replacing", NOW, proof="person metal2", old=old)
