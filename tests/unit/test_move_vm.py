@@ -14,8 +14,8 @@ import yaml
 from tests.support.control_node import ROOT, ControlNode
 
 
-@pytest.mark.parametrize(("state", "told"), [("started", ["metal2", "metal1"]), ("receiving", ["metal1"])])
-def test_the_witnesses_forget_the_start_before_the_standby_does(tmp_path: pathlib.Path, state: str, told: list[str]) -> None:
+@pytest.mark.parametrize(("state", "asked"), [("started", ["metal2", "metal1"]), ("receiving", ["metal1"])])
+def test_the_witnesses_forget_the_start_before_the_standby_does(tmp_path: pathlib.Path, state: str, asked: list[str]) -> None:
     control = ControlNode(tmp_path, "vm_standby", "vm_standby_info")
     control.answers = {
         "vm_standby_info metal1": {"standbys": [{"id": "notes", "part": "standby", "state": state}]},
@@ -27,4 +27,4 @@ def test_the_witnesses_forget_the_start_before_the_standby_does(tmp_path: pathli
     values = {"move_vm_id": "notes", "move_vm_destination": "metal2", "move_vm_state": "moved", "standby_witnesses": ["metal2"]}
     code, output = control.play(tasks, "metal1", **values)
     assert code == 0, output
-    assert [(call["host"], call["arguments"]["state"]) for call in control.calls("vm_standby")] == [(host, "returned") for host in told]
+    assert [(call["host"], call["arguments"]["state"]) for call in control.calls("vm_standby")] == [(host, "returned") for host in asked]
