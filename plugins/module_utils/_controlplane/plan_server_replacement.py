@@ -338,7 +338,8 @@ def _way(given: VmDetails | str, request: Request, known: Known, found: Found) -
     ]
     started = next((server for server, entry in copies.items() if entry["state"] == "started"), "")
     if started and started not in left and copies[started].get("phase") == "claimed":
-        return Way(vm_id, name, STANDBY, f"{name}: its start on {started} was interrupted and is continued, then it is moved to {request.name}", started)
+        text = f"{name}: its start on {started} was interrupted and is continued, then it is moved to {request.name}"
+        return Way(vm_id, name, STANDBY, text, started)
     begun = started or next((server for server in copies if server in left), "")
     if begun:
         return Way(vm_id, name, RETURN, f"{name} was started on its standby {begun}, and is moved to {request.name}", begun)

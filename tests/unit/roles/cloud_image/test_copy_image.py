@@ -32,7 +32,8 @@ def fixture_control(tmp_path: pathlib.Path) -> ControlNode:
 def copy(control: ControlNode) -> tuple[int, str]:
     """Run the last task of the role, on a host with a local connection."""
     task: dict[str, t.Any] = yaml.safe_load((ROOT / "roles/cloud_image/tasks/main.yml").read_text("utf-8"))[-1]
-    values = {"cloud_image_name": "debian-13", "cloud_image_directory": str(control.folder / "built"), "cloud_image_destination": str(control.folder / "images")}
+    folders = {"cloud_image_directory": str(control.folder / "built"), "cloud_image_destination": str(control.folder / "images")}
+    values = {"cloud_image_name": "debian-13", **folders}
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     return control.play([task], __cloud_image_inputs="abc", __cloud_image_built={"changed": False}, **local, **values)
 
