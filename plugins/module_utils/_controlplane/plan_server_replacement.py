@@ -197,8 +197,8 @@ def plan(request: Request, known: Known, found: Found, now: str) -> Plan:
         return Plan(
             NONE,
             (
-                f"{_PREFIX}_name: {name} does not answer at {known.servers[name]}{_reason(name, found)}. Install the new machine, let the inventory point to its address, "
-                f"and give its ssh host key with {_PREFIX}_host_key",
+                f"{_PREFIX}_name: {name} does not answer at {known.servers[name]}{_reason(name, found)}. Install the new machine, let the inventory point "
+                f"to its address, and give its ssh host key with {_PREFIX}_host_key",
             ),
         )
     record = next(iter(records_of(request, found)), None)
