@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""spawn_vms on a server that was installed again does not replace the copies of its lost VMs by those of empty disks."""
+"""The role standby: copies of lost VMs are not replaced by those of empty disks, and the end of copies is completed after a kill."""
 
 from __future__ import annotations
 
@@ -47,3 +47,22 @@ def test_a_vm_with_copies_is_not_created_again(tmp_path: pathlib.Path, here: t.A
     assert (code != 0) is refused, output
     if refused:
         assert "vms[0].standby: notes is not on metal2, but metal1 has a copy of 2026-11-26T10:00:00Z. It would be created" in " ".join(output.split())
+
+
+def test_the_server_of_the_vm_is_the_last_one_that_forgets_its_copies(tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
+    entry = {"id": "notes", "part": "source", "cluster": "lab", "standby": "metal1"}
+    control.answers = {
+        "vm_standby_info metal2": {"standbys": [entry]},
+        "one_time_key metal1": {"changed": True},
+        # a run that ends here is repeated
+        "vm_standby metal1": {"failed": True, "msg": "the copies of notes are in use by another process"},
+        "vm_standby metal2": {"changed": True},
+    }
+    task = {"ansible.builtin.include_role": {"name": "reduced.footprint.standby"}}
+    code, output = control.play([task], vms=[], footprint_cluster="lab")
+    assert code != 0 and [call["host"] for call in control.calls("vm_standby")] == ["metal1"], output
+    # a standby that is down does not prevent it
+    control.answers["one_time_key metal1"] = control.answers["vm_standby metal1"] = {"unreachable": True, "msg": "down"}
+    code, output = control.play([task], vms=[], footprint_cluster="lab")
+    assert code == 0 and [call["host"] for call in control.calls("vm_standby")] == ["metal1", "metal2"], output
