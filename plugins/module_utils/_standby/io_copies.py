@@ -31,6 +31,7 @@ HOME = pathlib.Path("/var/lib/reduced.footprint/standby-copies")
 FOLDER = "standby"
 _PARTIAL = "partial"
 _LOCK = 30.0
+_STARTING = "starting"
 
 
 class CopyStore:
@@ -41,12 +42,13 @@ class CopyStore:
         self.directory = (home or HOME) / vm_id
 
     @contextlib.contextmanager
-    def locked(self, *, channel: bool = False) -> t.Iterator[None]:
+    def locked(self, *, channel: bool = False, starting: bool = False) -> t.Iterator[None]:
         """Hold the lock of the copies.
 
         The channel of a lost connection may still hold it; there is only one process that sends copies of a VM, so it is ended.
 
         :arg channel: the caller is a channel.
+        :arg starting: the caller starts the VM from a copy; see :meth:`starting`.
         :raises RefusedError: another process than a channel holds the lock.
         """
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -63,9 +65,21 @@ class CopyStore:
                         raise RefusedError(f"the copies of {self.vm_id} are in use by another process.", hint="Wait until it ends.") from error
                     time.sleep(0.1)
             handle.truncate(0)
-            handle.write(str(os.getpid()) if channel else "")
+            handle.write(str(os.getpid()) if channel else _STARTING if starting else "")
             handle.flush()
             yield
+
+    def starting(self) -> bool:
+        """Whether a process is making the disks of the VM from a copy, after which it records the start. A killed one does not count."""
+        try:
+            with open(self.directory / "lock", encoding="ascii") as handle:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return handle.read() == _STARTING
+        except FileNotFoundError:
+            pass
+        return False
 
     def _end_channel(self, text: str) -> None:
         if text.isdigit() and self.vm_id in (words := (read_text(f"/proc/{text}/cmdline") or "").replace("standby-", "").split("\0")) and "-m" in words:

@@ -89,11 +89,13 @@ def boot_verdict(answers: t.Sequence[t.Mapping[str, t.Any] | None]) -> str:
 
     :arg answers: records of standby and witnesses, ``None`` for a machine that does not answer.
     :returns: ``stay`` off if one of them knows of the VM's start on the standby; ``run`` if one of them knows that there was none, because a
-        start is recorded on all of them first; otherwise ``wait``.
+        start is recorded on all of them first; otherwise ``wait``, also while the standby makes the disks of the VM.
     """
     known = [each for each in answers if each is not None]
     if any(each.get("state") == STARTED for each in known):
         return STAY
+    if any(each.get("starting") for each in known):
+        return WAIT
     return RUN if any(each.get("state") == RECEIVING for each in known) else WAIT
 
 

@@ -45,7 +45,9 @@ def _look(store: io_copies.CopyStore, unused: Given) -> dict[str, t.Any]:
     copies = [
         {"id": each.id, "at": each.at, "disks": [[disk.target, disk.path, disk.capacity] for disk in each.disks]} for each in store.copies()
     ]
-    return {"record": store.record(), "copies": copies, "used": store.used()}
+    # before the record: between both, a start may have been recorded
+    starting = {"starting": True} if store.starting() else {}
+    return {"record": {**store.record(), **starting}, "copies": copies, "used": store.used()}
 
 
 def _refuse_started(store: io_copies.CopyStore) -> None:

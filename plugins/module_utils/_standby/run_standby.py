@@ -85,6 +85,8 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     answer = io_store.StandbyHost(run_agent.MODULE, job.id, job.standby, store, io_units.keep_code()).ask("look")
     if answer["record"].get("state") == STARTED:
         raise RefusedError(f"{job.id} was started on its standby {job.standby.name}.", "id", "Move it back with move_vm.")
+    if answer["record"].get("starting"):
+        raise RefusedError(f"{job.id} is being started on its standby {job.standby.name}.", "id", "Wait until that ends.")
     changed = before != job
     if changed:
         store.write_job(job_data(job))

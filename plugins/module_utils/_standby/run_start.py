@@ -59,7 +59,7 @@ def start(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
             _refuse_obstacles(copy, found)
         if check_mode:
             return _result(copy, {**record, "at": time.time()}, True)
-        with store.locked():
+        with store.locked(starting=True):
             if not begun:
                 _make_disks(store, copy)
                 record = _claim(store, copy, params)

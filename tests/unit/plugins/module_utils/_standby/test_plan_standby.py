@@ -137,3 +137,10 @@ def test_a_new_copy_is_the_last_one_also_if_the_clock_was_set_back() -> None:
         kept = ["20261126T090000Z", last]
         new = plan_standby.copy_id(now, kept)
         assert new == wanted and new not in plan_standby.surplus_copies([*kept, new], 2)
+
+
+def test_the_vm_does_not_start_while_its_standby_makes_its_disks() -> None:
+    starting = {"state": "receiving", "starting": True}
+    assert plan_standby.boot_verdict([starting]) == WAIT
+    assert plan_standby.boot_verdict([starting, {"state": "receiving"}]) == WAIT
+    assert plan_standby.boot_verdict([starting, {"state": "started"}]) == STAY

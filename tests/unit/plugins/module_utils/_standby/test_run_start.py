@@ -12,8 +12,8 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, run_guard, run_standby, run_start
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, run_agent, run_guard, run_standby, run_start
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, Job, Voter
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
@@ -67,6 +67,35 @@ def test_a_start_that_was_killed_at_its_end_is_recorded_by_the_next_run(started:
     store = started("claimed", "running")
     assert not run_start.start({"id": "m"}, check_mode=True)["changed"] and store.record()["phase"] == "claimed"
     assert not run_start.start({"id": "m"}, check_mode=False)["changed"] and store.record()["phase"] == "running"
+
+
+def test_the_first_server_learns_of_a_start_before_it_is_recorded(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io_copies, "HOME", tmp_path / "copies")
+    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
+    store = io_copies.CopyStore("m")
+    store.write_record({"state": "receiving", "at": 1.0})
+    store.commit(COPY, {})
+    host = Host("shutdown")
+    host.record = None
+    seen: list[t.Any] = []
+
+    def look(*_unused: t.Any) -> None:
+        seen.append(run_agent.answer("look", "m", {})["record"].get("starting"))
+
+    def make_disks(*_unused: t.Any) -> None:
+        look()
+        raise BackendError("the copy is damaged")
+
+    monkeypatch.setattr(run_start, "DomainHost", lambda *_args: host)
+    monkeypatch.setattr(run_start, "_make_disks", make_disks)
+    look()
+    with pytest.raises(BackendError, match="damaged"):
+        run_start.start({"id": "m", "confirmed": "metal1"}, check_mode=False)
+    look()
+    # the lock of a copy is none
+    with store.locked():
+        look()
+    assert seen == [None, True, None, None]
 
 
 @pytest.mark.parametrize(
