@@ -19,20 +19,20 @@ import urllib.request
 import uuid
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-#: The client that these tests compare with, and the emulator.
-PACKAGES = ("sushy-tools==2.2.0", "sushy==5.14.0", "bcrypt")
+#: The client that these tests compare with, the emulator, the server of the role, and the validator of interoperability profiles.
+PACKAGES = ("sushy-tools==2.2.0", "sushy==5.14.0", "bcrypt", "gunicorn==23.0.0", "redfish-interop-validator==3.0.4")
 USER = "operator"
 
 
-def environment() -> pathlib.Path:
-    """Return the folder of a virtual environment with the emulator; created once for this checkout, with the distribution's libvirt."""
-    target = ROOT / ".cache" / "venv-metal"
+def environment(name: str = "metal", packages: t.Sequence[str] = PACKAGES, options: t.Sequence[str] = ("--system-site-packages",)) -> pathlib.Path:
+    """Return the folder of a virtual environment, created once for this checkout; by default with the emulator and the distribution's libvirt."""
+    target = ROOT / ".cache" / f"venv-{name}"
     stamp = target / "packages"
-    if not stamp.exists() or stamp.read_text("utf-8") != repr(PACKAGES):
+    if not stamp.exists() or stamp.read_text("utf-8") != repr(packages):
         shutil.rmtree(target, ignore_errors=True)
-        subprocess.run(["/usr/bin/python3", "-m", "venv", "--system-site-packages", str(target)], check=True)
-        subprocess.run([str(target / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", "--retries", "5", *PACKAGES], check=True)
-        stamp.write_text(repr(PACKAGES), "utf-8")
+        subprocess.run(["/usr/bin/python3", "-m", "venv", *options, str(target)], check=True)
+        subprocess.run([str(target / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check", "--retries", "5", *packages], check=True)
+        stamp.write_text(repr(packages), "utf-8")
     return target
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import subprocess
 import typing as t
 
@@ -121,3 +122,28 @@ def test_a_copy_of_a_vm_that_was_moved_away_is_not_started(application: Applicat
     finally:
         moved.unlink()
     assert [status for status, _body in answers] == [409, 409, 409, 204] and "moved to another host" in answers[0][1]["error"]["message"]
+
+
+def test_size_and_links_are_those_of_the_system(application: Application, place: t.Any) -> None:
+    """What sushy-tools rounds, multiplies or links without having it."""
+    document = place.machine("three", memory=1536).XMLDesc(0)
+    topology = "<cpu mode='maximum'><topology sockets='2' dies='1' cores='2' threads='2'/></cpu>"
+    document = re.sub(r"<cpu .*?(</cpu>|/>)", topology, re.sub(r"<vcpu.*?</vcpu>", "<vcpu>8</vcpu>", document), flags=re.DOTALL)
+    three = place.connection.defineXML(document).UUIDString()
+    answers = application.ask(
+        ("GET", f"Systems/{three}", "*", None),
+        ("GET", f"Systems/{three}/Processors", "*", None),
+        ("GET", f"Systems/{three}/Processors/CPU1", "*", None),
+        ("GET", "Systems/{box}", "*", None),
+        ("GET", "Managers/{box}", "*", None),
+        ("GET", "", None, None),
+    )
+    system, processors, processor, container, manager, root = (body for _status, body in answers)
+    assert system["MemorySummary"]["TotalSystemMemoryGiB"] == 1.5 and system["ProcessorSummary"]["Count"] == 8
+    assert members(answers[1]) == {"CPU0", "CPU1"} and processors["@odata.id"] == f"/redfish/v1/Systems/{three}/Processors"
+    assert (processor["TotalCores"], processor["TotalThreads"]) == (2, 4) and processor["@odata.id"].endswith(f"{three}/Processors/CPU1")
+    assert "SecureBoot" not in system and "SecureBoot" not in container and "VirtualMedia" in system
+    assert "VirtualMedia" not in container and "VirtualMedia" not in manager
+    links = {body[name]["@odata.id"] for body in (root, container) for name in body if isinstance(body[name], dict) and "@odata.id" in body[name]}
+    assert [status for status, _body in application.ask(*(("GET", link.removeprefix("/redfish/v1/"), "*", None) for link in links))] == [200] * len(links)
+    place.connection.lookupByUUIDString(three).undefine()

@@ -10,6 +10,7 @@ reaches the socket of this application.
 
 from __future__ import annotations
 
+import json
 import os
 import typing as t
 
@@ -28,11 +29,32 @@ MOVED = "/var/lib/reduced.footprint/moved"
 _STARTS = ("On", "ForceOn", "ForceRestart")
 _CONTAINER = "A container has no firmware, no boot device and no virtual media: only its power is controlled."
 # of the host, not of a system
-_SHARED = ("chassis_resource", "thermal_resource")
+_SHARED = ("chassis_resource",)
+#: What sushy-tools links and does not have, or invents, such as temperatures.
+_ABSENT: dict[str, tuple[str, ...]] = {
+    "chassis_resource": ("Thermal",),
+    "system_resource": ("Memory",),
+    "UpdateService.update_service_resource": ("FirmwareInventory", "SoftwareInventory", "HttpPushUri"),
+}
 
 
-class MachineDriver(libvirtdriver.LibvirtDriver):
+class Driver(libvirtdriver.LibvirtDriver):
+    """All systems of libvirt."""
+
+    def get_total_memory(self, identity: str) -> float:
+        """Return the memory in GiB, also where it is not a whole number of them."""
+        gib = float(self._get_domain(identity, readonly=True).maxMemory() / 1024**2)
+        return int(gib) if gib.is_integer() else gib
+
+
+class MachineDriver(Driver):
     """QEMU machines, with answers where the definition leaves the firmware to libvirt."""
+
+    def get_processors(self, identity: str) -> list[t.Any]:
+        """Return one processor for each socket, with all its threads; sushy-tools returns one for each thread."""
+        found = list(super().get_processors(identity))
+        threads = int(found[0]["cores"]) * int(found[0]["threads"])
+        return [{**one, "threads": threads} for one in found[: max(1, len(found) // threads)]]
 
     def get_boot_mode(self, identity: str) -> str:
         """Return the boot mode; a machine without a loader has the BIOS of QEMU."""
@@ -64,7 +86,7 @@ class NoStorage(storage.StaticDriver):
             return []
 
 
-class ContainerDriver(libvirtdriver.LibvirtDriver):
+class ContainerDriver(Driver):
     """LXC containers: power only."""
 
     def set_power_state(self, identity: str, state: str) -> None:
@@ -176,6 +198,8 @@ def _permitted(driver: t.Any, uuid: str) -> bool:
 def restrict() -> None:
     """Check the account: its systems, and services that concern all of them."""
     arguments = flask.request.view_args or {}
+    if flask.request.endpoint == "thermal_resource":
+        raise error.NotFound("VMs have no sensors.")
     if "identity" in arguments and flask.request.endpoint not in _SHARED:
         # a manager has the UUID of its system
         if app.systems.is_container(arguments["identity"]) and "/VirtualMedia" in flask.request.path:
@@ -183,6 +207,40 @@ def restrict() -> None:
             raise error.NotSupportedError(_CONTAINER)
     elif flask.request.method not in ("GET", "HEAD") and "*" not in _names():
         raise error.NotFound("This account may change its systems only.")
+
+
+@app.route("/redfish")
+def versions() -> flask.Response:
+    """Return the versions of the protocol, as the specification requires."""
+    return flask.jsonify({"v1": "/redfish/v1/"})
+
+
+@app.after_request
+def complete(response: flask.Response) -> flask.Response:
+    """Add the headers that the specification requires, and correct the answers of sushy-tools."""
+    response.headers["OData-Version"] = "4.0"
+    if flask.request.method in ("GET", "HEAD") and flask.request.url_rule is not None:
+        response.headers["Allow"] = ", ".join(sorted(app.create_url_adapter(flask.request).allowed_methods()))
+    if response.status_code == 200 and response.is_json and flask.request.method == "GET":
+        body = response.get_json()
+        _correct(str(flask.request.endpoint), body)
+        response.data = json.dumps(body, indent=4)
+    return response
+
+
+def _correct(endpoint: str, body: dict[str, t.Any]) -> None:
+    for name in _ABSENT.get(endpoint, ()):
+        body.pop(name, None)
+    if endpoint in ("processor", "processors_collection"):
+        body["@odata.id"] = flask.request.path.rstrip("/")
+    if endpoint == "processor":
+        body.update({name: int(body[name]) for name in ("TotalCores", "TotalThreads")})
+    elif endpoint == "system_resource" and body["Boot"].get("BootSourceOverrideMode") != "UEFI":
+        body.pop("SecureBoot", None)
+    elif endpoint == "CertificateService.certificate_service_resource":
+        body["Actions"]["#CertificateService.ReplaceCertificate"].pop("@Redfish.ActionInfo", None)
+    if endpoint in ("system_resource", "manager_resource") and app.systems.is_container((flask.request.view_args or {})["identity"]):
+        body.pop("VirtualMedia", None)
 
 
 def _drivers() -> t.Iterator[t.Any]:
