@@ -1,0 +1,123 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""OpenStack Ironic in one process, without other services, and the command line tool of its client."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pathlib
+import secrets
+import subprocess
+import time
+import typing as t
+import urllib.error
+import urllib.request
+
+import bare
+
+PACKAGES = ("ironic==39.0.0", "python-ironicclient==6.3.0")
+SETTINGS = """
+[DEFAULT]
+host = standalone
+auth_strategy = http_basic
+http_basic_auth_user_file = {folder}/htpasswd
+rpc_transport = none
+enabled_hardware_types = redfish
+enabled_bios_interfaces = redfish
+enabled_boot_interfaces = redfish-virtual-media
+enabled_deploy_interfaces = direct
+enabled_inspect_interfaces = redfish
+enabled_network_interfaces = noop
+enabled_raid_interfaces = no-raid
+enabled_storage_interfaces = noop
+enabled_vendor_interfaces = no-vendor
+state_path = {folder}/state
+log_file = {folder}/ironic.log
+[api]
+host_ip = 127.0.0.1
+port = {port}
+[conductor]
+automated_clean = false
+[database]
+connection = sqlite:///{folder}/ironic.sqlite
+[deploy]
+http_root = {folder}/http
+[oslo_concurrency]
+lock_path = {folder}/lock
+"""
+
+
+class Ironic:
+    """One process of Ironic; a context manager."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self._bin = bare.environment("ironic", PACKAGES, ()) / "bin"
+        self._folder, self._port, self._password = folder, bare.free_port(), secrets.token_hex(12)
+        for name in ("state", "http", "lock"):
+            (folder / name).mkdir()
+        hashed = "import bcrypt, sys; print(bcrypt.hashpw(sys.stdin.read().encode(), bcrypt.gensalt(4)).decode())"
+        line = subprocess.run([str(self._bin / "python"), "-c", hashed], input=self._password, check=True, capture_output=True, text=True).stdout.strip()
+        (folder / "htpasswd").write_text(f"admin:{line}\n", "utf-8")
+        self._settings = folder / "ironic.conf"
+        self._settings.write_text(SETTINGS.format(folder=folder, port=self._port), "utf-8")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Ironic:
+        create = [str(self._bin / "ironic-dbsync"), "--config-file", str(self._settings), "create_schema"]
+        subprocess.run(create, check=True, capture_output=True, timeout=300)
+        with (self._folder / "output").open("wb") as output:
+            argv = [str(self._bin / "ironic"), "--config-file", str(self._settings)]
+            self._process = subprocess.Popen(argv, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+        end = time.monotonic() + 180
+        while True:
+            try:
+                if self.get("drivers")["drivers"]:
+                    return self
+            except (OSError, urllib.error.URLError):
+                pass
+            assert self._process.poll() is None and time.monotonic() < end, self.log[-4000:]
+            time.sleep(1)
+
+    def __exit__(self, *unused: object) -> None:
+        assert self._process
+        self._process.terminate()
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(10)
+
+    @property
+    def log(self) -> str:
+        """What it logged."""
+        return (self._folder / "ironic.log").read_text("utf-8", errors="replace")
+
+    def get(self, path: str, method: str = "GET", body: t.Any = None) -> t.Any:
+        """Return the answer of its API."""
+        headers = {"X-OpenStack-Ironic-API-Version": "latest", "Content-Type": "application/json"}
+        headers["Authorization"] = "Basic " + base64.b64encode(f"admin:{self._password}".encode()).decode()
+        sent = None if body is None else json.dumps(body).encode()
+        asked = urllib.request.Request(f"http://127.0.0.1:{self._port}/v1/{path}", headers=headers, method=method, data=sent)
+        with urllib.request.urlopen(asked, timeout=60) as answer:
+            return json.loads(answer.read() or "null")
+
+    def run(self, *argv: str, fails: bool = False) -> str:
+        """Run a command of ``baremetal``; its output."""
+        env = {key: value for key, value in os.environ.items() if not key.startswith(("OS_", "PYTHON"))}
+        env |= {"OS_AUTH_TYPE": "http_basic", "OS_USERNAME": "admin", "OS_PASSWORD": self._password, "OS_ENDPOINT": f"http://127.0.0.1:{self._port}"}
+        done = subprocess.run([str(self._bin / "baremetal"), *argv], env=env, capture_output=True, text=True, timeout=300, check=False)
+        assert bool(done.returncode) is fails, f"{done.stdout}\n{done.stderr}\n{self.log[-4000:]}"
+        return done.stdout + done.stderr
+
+    def wait(self, node: str, **wanted: t.Any) -> t.Mapping[str, t.Any]:
+        """Wait until a node has some values; the node."""
+        end = time.monotonic() + 120
+        while True:
+            found = self.get(f"nodes/{node}")
+            if all(found[key] == value for key, value in wanted.items()):
+                return t.cast("t.Mapping[str, t.Any]", found)
+            assert time.monotonic() < end, f"{found}\n{self.log[-4000:]}"
+            time.sleep(1)

@@ -1,0 +1,190 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""OpenStack Ironic enrols, inspects and controls VMs behind the application of the role redfish_emulator, with the file that export_metal writes."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+import typing as t
+from xml.etree import ElementTree
+
+import bare
+import libvirt
+import pytest
+import service
+import standalone
+import yaml
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_define
+
+VMS: list[dict[str, t.Any]] = [
+    {
+        "id": "modern", "cpu": 3, "ram": 2, "hypervisor": "qemu", "boot_firmware": "efi",
+        "nics": [{"bridge": "BRIDGE"}, {"bridge": "BRIDGE"}], "disks": [{"size": "12GiB"}],
+    },
+    {"id": "old", "cpu": 1, "ram": 1, "hypervisor": "qemu", "nics": [{"bridge": "BRIDGE"}], "disks": [{"size": "6GiB"}]},
+]  # fmt: skip
+PASSWORDS = {"operator": "first-secret", "tenant": "second-secret"}
+
+
+class Site(t.NamedTuple):
+    """The VMs, the file of export_metal, and Ironic with its nodes."""
+
+    place: t.Any
+    folder: pathlib.Path
+    nodes: dict[str, t.Any]
+    ironic: standalone.Ironic
+
+    def document(self, name: str) -> str:
+        """Return the definition of a VM that its next start uses."""
+        return str(self.place.connection.lookupByName(name).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+
+    def active(self, name: str) -> bool:
+        """Whether a VM is on."""
+        return bool(self.place.connection.lookupByName(name).isActive())
+
+
+def export(folder: pathlib.Path, vms: list[dict[str, t.Any]], running: service.Service) -> pathlib.Path:
+    """Run the playbook; its file for Ironic."""
+    accounts = [{"name": "operator", "vms": ["*"]}, {"name": "tenant", "vms": ["old"]}]
+    server = {
+        "ansible_host": "127.0.0.1", "roles": ["virt"], "vms": vms, "redfish_emulator_port": running.port,
+        "redfish_emulator_accounts": accounts, "redfish_emulator_verify_ca": str(running.certificate),
+    }  # fmt: skip
+    inventory = {"plugin": "reduced.footprint.nodes", "cluster": "metal", "servers": {"host1": server}}
+    (folder / "nodes.yml").write_text(yaml.safe_dump(inventory), "utf-8")
+    for name, password in PASSWORDS.items():
+        secret = folder / ".secrets" / "metal" / "redfish" / f"{name}.txt"
+        secret.parent.mkdir(parents=True, exist_ok=True)
+        secret.write_text(f"{password}\n", "utf-8")
+        secret.chmod(0o600)
+    argv = [str(pathlib.Path(sys.executable).with_name("ansible-playbook")), "reduced.footprint.export_metal", "-i", "nodes.yml"]
+    env = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(bare.ROOT / ".cache" / "collections"), "ANSIBLE_HOME": str(folder / "home")}
+    argv += ["-e", "export_metal_formats=ironic"]
+    done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=300, check=False, stdin=subprocess.DEVNULL)
+    assert not done.returncode, done.stdout + done.stderr
+    return folder / ".export" / "ironic.yaml"
+
+
+@pytest.fixture(scope="module", name="site")
+def fixture_site(place: t.Any, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Site]:
+    folder = tmp_path_factory.mktemp("site")
+    vms = json.loads(json.dumps(VMS).replace("BRIDGE", place.bridge))
+    request = run_define.DefineRequest(cluster="metal", vms=vms, uri=place.uri, pool="footprint-test", state="present", autostart=False)
+    assert not [one.error for one in run_define.define_vms(request, check_mode=False).vms if one.error]
+    (folder / "service").mkdir()
+    (folder / "ironic").mkdir()
+    accounts = {"operator": (PASSWORDS["operator"], "*"), "tenant": (PASSWORDS["tenant"], "old")}
+    with service.Service(place, folder / "service", accounts) as running, standalone.Ironic(folder / "ironic") as ironic:
+        written = export(folder, vms, running)
+        ironic.run("create", str(written))
+        nodes = {node["name"]: node for node in yaml.safe_load(written.read_text("utf-8"))["nodes"]}
+        yield Site(place, folder, nodes, ironic)
+
+
+@pytest.fixture(params=["modern", "old"], name="name")
+def fixture_name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_ironic_enrols_a_vm_and_reads_what_it_is(site: Site, name: str) -> None:
+    vm, written = next(one for one in VMS if one["id"] == name), site.nodes[name]
+    known = site.ironic.get(f"nodes/{name}")
+    assert known["driver"] == "redfish" and known["properties"] == written["properties"] and known["provision_state"] == "enroll"
+    valid = site.ironic.get(f"nodes/{name}/validate")
+    assert all(valid[part]["result"] for part in ("power", "management", "inspect", "bios")), valid
+    site.ironic.run("node", "manage", name)
+    site.ironic.wait(name, provision_state="manageable", power_state="power off")
+    # what was declared, to be overwritten
+    site.ironic.run("node", "unset", name, *(part for key in ("cpus", "memory_mb", "local_gb", "capabilities") for part in ("--property", key)))
+    site.ironic.run("node", "inspect", name)
+    found = site.ironic.wait(name, provision_state="manageable", last_error=None)
+    inventory = site.ironic.get(f"nodes/{name}/inventory")["inventory"]
+    mode = "uefi" if vm.get("boot_firmware") else "bios"
+    assert int(found["properties"]["memory_mb"]) == vm["ram"] * 1024 == inventory["memory"]["physical_mb"]
+    assert inventory["cpu"]["count"] == vm["cpu"] and inventory["cpu"]["architecture"] == "x86_64"
+    assert found["properties"]["local_gb"] == written["properties"]["local_gb"]
+    assert inventory["boot"]["current_boot_mode"] == mode and found["properties"]["capabilities"] == f"boot_mode:{mode}"
+    macs = {port["address"] for port in written["ports"]}
+    assert {one["mac_address"] for one in inventory["interfaces"]} == macs and len(macs) == len(vm["nics"])
+    ports = site.ironic.get(f"ports?node={name}")["ports"]
+    assert {port["address"] for port in ports} == macs and all(f"<mac address='{mac}'/>" in site.document(name) for mac in macs)
+
+
+def test_ironic_controls_power_and_boot_device(site: Site, name: str) -> None:
+    site.ironic.run("node", "boot", "device", "set", "--persistent", name, "pxe")
+    assert site.ironic.get(f"nodes/{name}/management/boot_device") == {"boot_device": "pxe", "persistent": True}
+    site.ironic.run("node", "power", "on", name)
+    site.ironic.wait(name, power_state="power on")
+    domain = site.place.connection.lookupByName(name)
+    assert domain.isActive()
+    before = domain.ID()
+    site.ironic.run("node", "reboot", name)
+    site.ironic.wait(name, power_state="power on", target_power_state=None)
+    assert site.active(name) and site.place.connection.lookupByName(name).ID() != before
+    site.ironic.run("node", "power", "off", name)
+    site.ironic.wait(name, power_state="power off")
+    assert not site.active(name)
+    site.ironic.run("node", "boot", "device", "set", "--persistent", name, "disk")
+    assert site.ironic.get(f"nodes/{name}/management/boot_device")["boot_device"] == "disk"
+    site.ironic.run("node", "provide", name)
+    assert site.ironic.wait(name, provision_state="available")["last_error"] is None
+
+
+def drives(site: Site, name: str) -> list[pathlib.Path]:
+    """The images in the CD drives of a VM."""
+    found = ElementTree.fromstring(site.document(name)).iterfind("devices/disk[@device='cdrom']/source")
+    return [pathlib.Path(one.attrib["file"]) for one in found if "file" in one.attrib]
+
+
+def test_ironic_inserts_and_ejects_a_medium(site: Site, name: str) -> None:
+    folder = site.folder / f"images-{name}"
+    folder.mkdir()
+    content = os.urandom(1024 * 1024)
+    (folder / "boot.iso").write_bytes(content)
+    before = drives(site, name)
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        medium = {"device_type": "cdrom", "image_url": f"http://127.0.0.1:{server.server_port}/boot.iso", "image_download_source": "http"}
+        site.ironic.get(f"nodes/{name}/vmedia", "POST", medium)
+        site.ironic.wait(name, reservation=None, last_error=None)
+        until(lambda: len(drives(site, name)) > len(before))
+        server.shutdown()
+    assert drives(site, name)[-1].read_bytes() == content
+    site.ironic.run("node", "boot", "device", "set", "--persistent", name, "cdrom")
+    assert site.ironic.get(f"nodes/{name}/management/boot_device")["boot_device"] == "cdrom"
+    site.ironic.get(f"nodes/{name}/vmedia", "DELETE")
+    until(lambda: drives(site, name) == before)
+    site.ironic.wait(name, reservation=None, last_error=None)
+
+
+def until(done: t.Callable[[], bool]) -> None:
+    """Wait for a condition."""
+    end = time.monotonic() + 120
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.5)
+
+
+def test_wrong_credentials_and_vms_of_others_are_refused(site: Site) -> None:
+    given = site.nodes["modern"]["driver_info"]
+    cases = {
+        "wrong-password": ({"redfish_password": "wrong"}, "401"),
+        "other-account": ({"redfish_username": "tenant", "redfish_password": PASSWORDS["tenant"]}, "not found"),
+        "unknown-authority": ({"redfish_verify_ca": True}, "certificate"),
+    }
+    for name, (change, words) in cases.items():
+        info = [part for key, value in {**given, **change}.items() for part in ("--driver-info", f"{key}={value}")]
+        site.ironic.run("node", "create", "--driver", "redfish", "--name", name, *info)
+        site.ironic.run("node", "manage", name)
+        found = site.ironic.wait(name, provision_state="enroll", target_provision_state=None)
+        assert words in found["last_error"], (name, found["last_error"])
