@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import base64
+import functools
+import http.server
 import json
 import os
 import pathlib
 import secrets
 import subprocess
+import threading
 import time
 import typing as t
 import urllib.error
@@ -45,6 +48,7 @@ automated_clean = false
 connection = sqlite:///{folder}/ironic.sqlite
 [deploy]
 http_root = {folder}/http
+http_url = {http}
 [oslo_concurrency]
 lock_path = {folder}/lock
 """
@@ -61,13 +65,18 @@ class Ironic:
         hashed = "import bcrypt, sys; print(bcrypt.hashpw(sys.stdin.read().encode(), bcrypt.gensalt(4)).decode())"
         line = subprocess.run([str(self._bin / "python"), "-c", hashed], input=self._password, check=True, capture_output=True, text=True).stdout.strip()
         (folder / "htpasswd").write_text(f"admin:{line}\n", "utf-8")
+        # controllers download images from here
+        handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder / "http"))
+        self._http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self.http = f"http://127.0.0.1:{self._http.server_port}"
         self._settings = folder / "ironic.conf"
-        self._settings.write_text(SETTINGS.format(folder=folder, port=self._port), "utf-8")
+        self._settings.write_text(SETTINGS.format(folder=folder, port=self._port, http=self.http), "utf-8")
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Ironic:
         create = [str(self._bin / "ironic-dbsync"), "--config-file", str(self._settings), "create_schema"]
         subprocess.run(create, check=True, capture_output=True, timeout=300)
+        threading.Thread(target=self._http.serve_forever, daemon=True).start()
         with (self._folder / "output").open("wb") as output:
             argv = [str(self._bin / "ironic"), "--config-file", str(self._settings)]
             self._process = subprocess.Popen(argv, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
@@ -83,12 +92,19 @@ class Ironic:
 
     def __exit__(self, *unused: object) -> None:
         assert self._process
+        self._http.shutdown()
+        self._http.server_close()
         self._process.terminate()
         try:
             self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait(10)
+
+    @property
+    def images(self) -> pathlib.Path:
+        """The folder that its HTTP server serves."""
+        return self._folder / "http"
 
     @property
     def log(self) -> str:

@@ -5,14 +5,11 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import json
 import os
 import pathlib
 import subprocess
 import sys
-import threading
 import time
 import typing as t
 from xml.etree import ElementTree
@@ -146,19 +143,12 @@ def drives(site: Site, name: str) -> list[pathlib.Path]:
 
 
 def test_ironic_inserts_and_ejects_a_medium(site: Site, name: str) -> None:
-    folder = site.folder / f"images-{name}"
-    folder.mkdir()
     content = os.urandom(1024 * 1024)
-    (folder / "boot.iso").write_bytes(content)
+    (site.ironic.images / f"{name}.iso").write_bytes(content)
     before = drives(site, name)
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        medium = {"device_type": "cdrom", "image_url": f"http://127.0.0.1:{server.server_port}/boot.iso", "image_download_source": "http"}
-        site.ironic.get(f"nodes/{name}/vmedia", "POST", medium)
-        site.ironic.wait(name, reservation=None, last_error=None)
-        until(lambda: len(drives(site, name)) > len(before))
-        server.shutdown()
+    site.ironic.get(f"nodes/{name}/vmedia", "POST", {"device_type": "cdrom", "image_url": f"{site.ironic.http}/{name}.iso"})
+    site.ironic.wait(name, reservation=None, last_error=None)
+    until(lambda: len(drives(site, name)) > len(before))
     assert drives(site, name)[-1].read_bytes() == content
     site.ironic.run("node", "boot", "device", "set", "--persistent", name, "cdrom")
     assert site.ironic.get(f"nodes/{name}/management/boot_device")["boot_device"] == "cdrom"

@@ -29,6 +29,7 @@ class Exported(t.NamedTuple):
     :arg verify_ca: as in ``bmc``.
     :arg macs: of its NICs; the first one boots.
     :arg memory_mib: ``None`` if unknown, like ``cpus`` and ``disk`` (bytes).
+    :arg sessions: whether the controller may have sessions; without them, each request carries the password.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Exported(t.NamedTuple):
     disk: int | None
     arch: str
     boot_mode: str
+    sessions: bool = True
 
     @property
     def path(self) -> str:
@@ -78,13 +80,15 @@ def _ironic(machines: t.Sequence[Exported]) -> dict[str, t.Any]:
             {
                 "name": one.name,
                 "driver": "redfish",
-                "driver_info": {
-                    "redfish_address": one.url,
-                    "redfish_system_id": one.path,
-                    "redfish_username": one.user,
-                    "redfish_password": one.password,
-                    "redfish_verify_ca": one.verify_ca,
-                },
+                "driver_info": _known(
+                    redfish_address=one.url,
+                    redfish_system_id=one.path,
+                    redfish_username=one.user,
+                    redfish_password=one.password,
+                    redfish_verify_ca=one.verify_ca,
+                    # instead of a session that fails first, with an error in the log each time
+                    redfish_auth_type=None if one.sessions else "basic",
+                ),
                 "properties": _known(
                     cpus=one.cpus,
                     memory_mb=one.memory_mib,

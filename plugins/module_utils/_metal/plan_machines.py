@@ -94,6 +94,7 @@ def _vm(name: str, known: t.Mapping[str, t.Any], hostvars: t.Mapping[str, t.Any]
         disk=next((disk.size for disk in vm.disks if disk.size), None),
         arch=str(there.get("node_arch") or "x86_64"),
         boot_mode=UEFI if vm.boot_firmware == "efi" else BIOS,
+        sessions=False,
     )
 
 

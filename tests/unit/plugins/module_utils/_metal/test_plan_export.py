@@ -63,6 +63,7 @@ def test_ironic() -> None:
         "redfish_password": "secret of bmc/metal2",
         "redfish_verify_ca": "/ca.pem",
     }
+    assert nodes["controller1"]["driver_info"]["redfish_auth_type"] == "basic"
     assert nodes["metal2"]["ports"] == [{"address": "52:54:00:aa:00:01"}]
     assert nodes["controller1"]["properties"] == {
         "cpus": 2, "memory_mb": 8192, "local_gb": 39, "cpu_arch": "x86_64", "capabilities": "boot_mode:uefi"
