@@ -16,7 +16,8 @@ description:
     the server is running, consistent at one exact position of the cluster. Then reads the file back and prepares the data. Only a file
     that a server could be started from gets its final name and a metadata file (the name and C(.json)) with position, checksum and versions.
   - With O(state=stored) verifies the checksum of such a file that was copied to this host, renames it (0600), and writes its metadata file.
-    Removes the oldest backups of the same cluster beyond O(retain).
+    Removes the oldest backups of the same cluster beyond O(retain), but never one that is dated later than this backup, because the clock was set
+    back then.
   - A killed run leaves no file with the final name; the next run removes its temporary files.
 extends_documentation_fragment:
   - reduced.footprint.attributes

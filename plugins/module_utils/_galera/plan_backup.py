@@ -149,9 +149,17 @@ def choose_member(looks: t.Mapping[str, t.Mapping[str, t.Any] | None], wanted: s
     return min(reversed(ready), key=lambda name: int((looks[name] or {}).get("clients") or 0))
 
 
-def superfluous(backups: t.Iterable[Backup], cluster: str, keep: int) -> tuple[Backup, ...]:
-    """Return the backups of a cluster beyond the newest ``keep``, oldest first; 0 keeps all."""
-    of_cluster = sorted((backup for backup in backups if backup.cluster == cluster), key=lambda backup: (backup.made, backup.name))
+def superfluous(backups: t.Iterable[Backup], last: Backup, keep: int) -> tuple[Backup, ...]:
+    """Return the backups of a cluster beyond the newest ``keep``, oldest first; 0 keeps all.
+
+    Backups that are dated later than the last one were made before a clock was set back. They are neither removed nor counted, because the
+    last one, which has the current data, would otherwise be the oldest.
+
+    :arg last: the backup that was stored last.
+    """
+    of_cluster = sorted(
+        (backup for backup in backups if backup.cluster == last.cluster and backup.made <= last.made), key=lambda backup: (backup.made, backup.name)
+    )
     return tuple(of_cluster[:-keep]) if keep else ()
 
 

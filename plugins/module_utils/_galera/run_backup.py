@@ -134,6 +134,8 @@ def _scratch(path: pathlib.Path) -> t.Iterator[pathlib.Path]:
 def _publish(partial: pathlib.Path, folder: pathlib.Path, backup: Backup) -> None:
     """Rename a complete file to its final name. The metadata is written first, so that no file with that name lacks it."""
     os.chmod(partial, 0o600)
+    # after a transfer its content may be in memory only, and older backups are removed next
+    sync_path(partial)
     write_atomic(folder / f"{backup.file}{_NOTE}", backup.note(), 0o600)
     os.replace(partial, folder / backup.file)
     sync_path(folder)
@@ -182,7 +184,9 @@ def backups(folder: pathlib.Path) -> list[Backup]:
         text = read_text(note)
         if file.exists() and text is not None:
             with contextlib.suppress(InputError):  # not written by this module
-                found.append(parse_note(text, str(note)))
+                backup = parse_note(text, str(note))
+                if file.stat().st_size == backup.bytes:  # otherwise an interrupted copy, which must not take the place of a usable backup
+                    found.append(backup)
     return found
 
 
@@ -236,7 +240,7 @@ def keep(folder: str, incoming: str, backup: Backup, retain: int, *, check_mode:
                     )
                 _publish(arrived, home, backup)
                 _clear_arrivals(arrived.parent)
-        doomed = superfluous(there, backup.cluster, retain)
+        doomed = superfluous(there, backup, retain)
         for old in doomed if not check_mode else ():
             # the data first: the next run removes metadata without a backup file
             (home / old.file).unlink()

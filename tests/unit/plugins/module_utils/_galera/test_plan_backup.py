@@ -144,14 +144,20 @@ def at(number, cluster="lab"):
 
 def test_the_newest_are_kept_each_cluster_by_itself():
     there = [at(3), at(1), at(2), at(1, "other")]
-    assert superfluous(there, "lab", 2) == (at(1),)
-    assert superfluous(there, "lab", 1) == (at(1), at(2))
-    assert superfluous(there, "lab", 3) == superfluous(there, "lab", 0) == superfluous(there, "third", 1) == ()
+    assert superfluous(there, at(3), 2) == (at(1),)
+    assert superfluous(there, at(3), 1) == (at(1), at(2))
+    assert superfluous(there, at(3), 3) == superfluous(there, at(3), 0) == superfluous(there, at(3, "third"), 1) == ()
+
+
+def test_the_last_backup_is_kept_although_the_clock_was_set_back():
+    there = [at(1), at(2), at(26), at(27), at(3)]
+    assert superfluous(there, at(3), 2) == (at(1),)
+    assert superfluous([at(26), at(27), at(3)], at(3), 2) == ()
 
 
 @given(st.lists(st.integers(1, 28), unique=True), st.integers(0, 5))
 def test_never_the_newest_and_never_more_than_asked(days, keep):
-    doomed = superfluous([at(day) for day in days], "lab", keep)
+    doomed = superfluous([at(day) for day in days], at(max(days, default=1)), keep)
     assert len(doomed) == (max(0, len(days) - keep) if keep else 0)
     assert not keep or at(max(days, default=1)) not in doomed
 
