@@ -77,6 +77,10 @@ class Directory:
         entry = pwd.getpwnam("mysql")
         return entry.pw_uid, entry.pw_gid, 0o755
 
+    def complete(self) -> bool:
+        """Return whether the previous data is set aside, and a server has data again: not yet one that was emptied to join."""
+        return self.aside.exists() and (self.data / "mysql").is_dir()
+
     def stopped(self) -> bool:
         """Return whether the server is stopped."""
         return self.database.unit_state().get("ActiveState") in ("inactive", "failed")
@@ -129,7 +133,7 @@ def _set_aside(request: DataRequest, place: Directory, tool: Mariabackup, check_
 
 
 def _prepared(request: DataRequest, place: Directory, tool: Mariabackup, check_mode: bool) -> list[str]:
-    if place.prepared.exists() or place.aside.exists():
+    if place.prepared.exists() or place.complete():
         return []
     if not request.file or not request.backup:
         raise InputError("a backup is required.", path="file", hint="Set file, and set backup to the result of galera_backup_info.")
@@ -162,14 +166,20 @@ def _prepared(request: DataRequest, place: Directory, tool: Mariabackup, check_m
 
 
 def _replaced(request: DataRequest, place: Directory, tool: Mariabackup, check_mode: bool) -> list[str]:
-    if place.aside.exists() and not place.prepared.exists() and place.data.is_dir():
+    if place.complete() and not place.prepared.exists():
         return []
     if not place.prepared.exists():
         if check_mode:
             return ["replace"]
         raise RefusedError(f"{place.prepared} does not exist.", hint="Prepare the backup's data first, with the same label.")
     _require_renaming(place)
-    actions = ([] if place.aside.exists() or place.stopped() else ["stop"]) + ["replace"]
+    if place.aside.exists() and place.data.is_dir() and any(place.data.iterdir()):
+        # an earlier run set the previous data aside on this member, which has not joined since
+        raise RefusedError(
+            f"{place.data} has files, although its previous data is in {place.aside}.",
+            hint="Move this directory away if nothing in it is needed, or use another label (galera_restore_round).",
+        )
+    actions = ([] if place.stopped() else ["stop"]) + ["replace"]
     if not check_mode:
         _stop(place)
         _move_away(place)

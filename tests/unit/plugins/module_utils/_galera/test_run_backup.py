@@ -64,6 +64,7 @@ class Tool:
 
     def unpack(self, file, folder, compressor):
         (folder / "ibdata1").write_text(file.read_text(encoding="ascii"), encoding="ascii")
+        (folder / "mysql").mkdir()
         (folder / "shop").mkdir()
         (folder / "shop" / "t.ibd").write_text("rows", encoding="ascii")
 
@@ -290,7 +291,23 @@ def test_where_nothing_is_left(tmp_path, datadir):
     server = Server(datadir, unit="failed")
     data("prepared", server, file=str(tmp_path / "spool" / backup.file), backup=backup)
     assert data("replaced", server).actions == ("replace",)
-    assert tree(datadir.parent) == {"mysql": ["ibdata1", "shop"], "mysql.before-x": []}
+    assert tree(datadir.parent) == {"mysql": ["ibdata1", "mysql", "shop"], "mysql.before-x": []}
+
+
+def test_a_member_that_was_only_emptied_is_not_restored_yet(tmp_path, datadir):
+    # a run that started from another member was killed, or that member is lost
+    unused, backup = made(tmp_path, datadir)
+    more = {"file": str(tmp_path / "spool" / backup.file), "backup": backup}
+    server = Server(datadir)
+    data("set_aside", server)
+    assert data("prepared", server, **more).actions == ("prepare",)
+    assert data("replaced", server).actions == ("replace",)
+    assert tree(datadir.parent) == {"mysql": ["ibdata1", "mysql", "shop"], "mysql.before-x": ["ibdata1"]}
+    assert not data("replaced", server).changed
+    shutil.rmtree(datadir / "mysql")
+    data("prepared", server, **more)
+    with pytest.raises(RefusedError, match="has files, although its previous data is in"):
+        data("replaced", server)
 
 
 class Killed(BaseException):
@@ -331,7 +348,7 @@ def test_killed_at_any_rename_it_is_completed(tmp_path, datadir, story, monkeypa
             found = tree(datadir.parent)
             assert sorted(found) == ["mysql", "mysql.before-x"]
             assert (datadir.parent / "mysql.before-x" / "ibdata1").read_text(encoding="ascii") == "old"
-            assert found["mysql"] == {"replaced": ["ibdata1", "shop"], "set_aside": [], "copied": ["ibdata1"]}[story[-1]]
+            assert found["mysql"] == {"replaced": ["ibdata1", "mysql", "shop"], "set_aside": [], "copied": ["ibdata1"]}[story[-1]]
             for state in story:
                 assert not data(state, server, **(more if state == "prepared" else {})).changed
         if finished:

@@ -1,0 +1,63 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Steps of restore_database and recover_database that only a run shows."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+import sys
+import typing as t
+
+import pytest
+
+from tests.support.control_node import ControlNode
+
+UUID = "aaaaaaaa-0000-11ef-8000-000000000001"
+GIVEN = {
+    "galera_group": "virt", "galera_cluster_name": "lab", "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
+}  # fmt: skip
+
+
+def stopped(seqno: int, last: bool = False) -> dict[str, t.Any]:
+    """Return the state of a stopped member."""
+    return {"galera": {"running": False, "primary": False, "cluster_uuid": UUID, "seqno": seqno, "safe_to_bootstrap": last, "databases": []}}
+
+
+@pytest.fixture(name="control")
+def fixture_control(tmp_path: pathlib.Path) -> ControlNode:
+    control = ControlNode(tmp_path, "galera_info", "galera_data", "galera_backup_info", "service_files")
+    backup = {"name": "lab-20261126T100000Z", "file": "lab-20261126T100000Z.mbs.zst", "cluster": "lab", "seqno": 9, "databases": ["app"]}
+    control.answers = {
+        "galera_backup_info localhost": {"backup": backup},
+        "galera_data metal1": {"changed": True, "aside": "/var/lib/mysql.aside"},
+        "galera_data metal2": {"changed": True, "aside": "/var/lib/mysql.aside"},
+    }
+    return control
+
+
+def run(control: ControlNode, playbook: str, **variables: t.Any) -> tuple[int, str]:
+    """Run a playbook in check mode on members that are this machine."""
+    return control.run(f"reduced.footprint.{playbook}", "--check", "-e", json.dumps({**GIVEN, **variables}))
+
+
+def test_a_restore_to_another_host_empties_no_member(control: ControlNode) -> None:
+    given = {"galera_restore_file": "/backup/lab-20261126T100000Z.mbs.zst", "galera_restore_confirm": "lab"}
+    code, output = run(control, "restore_database", **given, galera_restore_member="metal3")
+    assert code != 0 and "Nothing was changed. galera_restore_member: metal3 is not a member of the cluster. Use one of metal1, metal2" in " ".join(output.split())
+    assert not control.calls()
+
+
+@pytest.mark.parametrize("position", [100, -1])
+def test_data_is_always_set_aside_under_a_new_name(control: ControlNode, position: int) -> None:
+    # the position of an earlier recovery, under whose name other data is kept
+    control.answers.update({"galera_info metal1": stopped(position), "galera_info metal2": stopped(120)})
+    code, output = run(control, "recover_database", galera_force_bootstrap="metal1")
+    assert code == 0, output
+    calls = {call["arguments"]["state"]: (call["host"], call["arguments"]["label"]) for call in control.calls("galera_data")}
+    assert calls["set_aside"][0] == "metal2" and re.fullmatch(r"before-recovery-aaaaaaaa-120-[0-9]{8}T[0-9]{6}Z", calls["set_aside"][1])
+    wanted = "before-recovery-aaaaaaaa-100" if position == 100 else r"before-recovery-aaaaaaaa--1-[0-9]{8}T[0-9]{6}Z"
+    assert calls["copied"][0] == "metal1" and re.fullmatch(wanted, calls["copied"][1])
