@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import pwd
 import re
 import shutil
 import stat
@@ -140,9 +141,10 @@ class MariaDb:
         text = read_text(path)
         if text is None:
             return
-        before = path.stat()
-        write_atomic(path, re.sub(r"(?m)^safe_to_bootstrap:.*$", "safe_to_bootstrap: 1", text), stat.S_IMODE(before.st_mode))
-        os.chown(path, before.st_uid, before.st_gid)
+        # the owner of the directory, because a file of root could not be read by the server
+        owner = self.datadir.stat()
+        changed = re.sub(r"(?m)^safe_to_bootstrap:.*$", "safe_to_bootstrap: 1", text)
+        write_atomic(path, changed, stat.S_IMODE(path.stat().st_mode), (owner.st_uid, owner.st_gid))
 
     def started_at_position(self, pid: int) -> tuple[str, int] | None:
         """Return the start position on the command line of a starting server, if any."""
@@ -167,7 +169,20 @@ class MariaDb:
 
     def start(self) -> None:
         """Start the unit without waiting, because a state transfer may take hours."""
+        self._make_datadir()
         self._systemctl("start", "--no-block")
+
+    def _make_datadir(self) -> None:
+        """Create the data directory if there is none: a run was killed after it had set the data aside. The server does not start without it."""
+        if os.path.lexists(self.datadir):
+            return
+        entry = pwd.getpwnam("mysql")
+        partial = self.datadir.with_name(f"{self.datadir.name}.partial")
+        partial.mkdir(mode=0o755, exist_ok=True)
+        os.chown(partial, entry.pw_uid, entry.pw_gid)
+        os.rename(partial, self.datadir)
+        if shutil.which("restorecon"):
+            run(["restorecon", "--", str(self.datadir)], ok=(0, 1))
 
     def stop(self) -> None:
         """Stop the server gracefully; one that is still waiting for its peers serves no client and reacts to SIGKILL only."""

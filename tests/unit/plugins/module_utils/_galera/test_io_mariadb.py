@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
+import types
 
 import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._galera import io_mariadb
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
 
 
@@ -36,3 +39,25 @@ def test_the_check_of_the_system_tables_is_seen(tmp_path: pathlib.Path, program:
     # one that ended while it was looked at
     (tmp_path / "42").mkdir()
     assert MariaDb().upgrading(tmp_path) is seen
+
+
+def test_the_saved_position_belongs_to_the_server_although_a_run_was_killed(tmp_path: pathlib.Path) -> None:
+    os.chown(tmp_path, 1234, 1235)
+    saved = tmp_path / "grastate.dat"
+    saved.write_text("seqno:   -1\nsafe_to_bootstrap: 0\n")  # of root
+    MariaDb(datadir=str(tmp_path)).allow_bootstrap()
+    assert saved.read_text() == "seqno:   -1\nsafe_to_bootstrap: 1\n"
+    assert (saved.stat().st_uid, saved.stat().st_gid) == (1234, 1235)
+
+
+def test_a_member_whose_data_was_set_aside_by_a_killed_run_starts(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[list[str]] = []
+    monkeypatch.setattr(io_mariadb, "run", lambda argv, **unused: done.append(argv))
+    monkeypatch.setattr("pwd.getpwnam", lambda unused: types.SimpleNamespace(pw_uid=1234, pw_gid=1235))
+    datadir = tmp_path / "mysql"
+    MariaDb(datadir=str(datadir)).start()
+    assert (datadir.stat().st_uid, datadir.stat().st_mode & 0o777, list(tmp_path.iterdir())) == (1234, 0o755, [datadir])
+    assert done[-1] == ["systemctl", "start", "--no-block", "--", "mariadb.service"]
+    (datadir / "ibdata1").touch()
+    MariaDb(datadir=str(datadir)).start()
+    assert (datadir / "ibdata1").exists()
