@@ -29,10 +29,12 @@ class ActionModule(ActionBase):
         arguments = self._connection.get_option('ssh_args') if hasattr(self._connection, '_build_command') else ''
         file = arguments.partition('UserKnownHostsFile=')[2].partition(' ')[0]
         keys = pathlib.Path(file).read_text() if file and pathlib.Path(file).is_file() else None
-        call = {'name': name, 'host': host, 'arguments': self._task.args, 'file': file, 'keys': keys}
+        call = {'name': name, 'host': host, 'check': self._task.check_mode, 'arguments': self._task.args, 'file': file, 'keys': keys}
         with open(folder / 'calls', 'a') as calls:
             calls.write(json.dumps(call, default=str) + chr(10))
-        return json.loads((folder / 'answers').read_text()).get(f'{name} {host}', {'failed': True, 'msg': f'{name} has no answer for {host}'})
+        answers = json.loads((folder / 'answers').read_text())
+        found = answers.get(f'{name} {host}', {'failed': True, 'msg': f'{name} has no answer for {host}'})
+        return answers.get(f'{name} {host} check', found) if self._task.check_mode else found
 """
 
 
@@ -45,7 +47,7 @@ class ControlNode:
 
     def __init__(self, folder: pathlib.Path, *modules: str) -> None:
         self.folder = folder
-        #: Module and host, separated by a space → result.
+        #: Module and host, separated by a space → result. The one with " check" at the end is for check mode, if it differs.
         self.answers: dict[str, t.Any] = {}
         there = folder / "collections/ansible_collections/reduced/footprint"
         (there / "plugins/action").mkdir(parents=True)
