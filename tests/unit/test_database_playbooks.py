@@ -29,7 +29,7 @@ def stopped(seqno: int, last: bool = False) -> dict[str, t.Any]:
 
 @pytest.fixture(name="control")
 def fixture_control(tmp_path: pathlib.Path) -> ControlNode:
-    control = ControlNode(tmp_path, "galera_info", "galera_data", "galera_backup_info", "service_files")
+    control = ControlNode(tmp_path, "galera_info", "galera_data", "galera_backup", "galera_backup_info", "service_files")
     backup = {"name": "lab-20261126T100000Z", "file": "lab-20261126T100000Z.mbs.zst", "cluster": "lab", "seqno": 9, "databases": ["app"]}
     control.answers = {
         "galera_backup_info localhost": {"backup": backup},
@@ -39,14 +39,25 @@ def fixture_control(tmp_path: pathlib.Path) -> ControlNode:
     return control
 
 
-def run(control: ControlNode, playbook: str, **variables: t.Any) -> tuple[int, str]:
-    """Run a playbook in check mode on members that are this machine."""
-    return control.run(f"reduced.footprint.{playbook}", "--check", "-e", json.dumps({**GIVEN, **variables}))
+def run(control: ControlNode, playbook: str, *options: str, **variables: t.Any) -> tuple[int, str]:
+    """Run a playbook on members that are this machine."""
+    return control.run(f"reduced.footprint.{playbook}", *options, "-e", json.dumps({**GIVEN, **variables}))
+
+
+def test_a_backup_that_cannot_be_stored_does_not_stay_on_the_member(control: ControlNode) -> None:
+    made = control.folder / "made.mbs.zst"
+    made.write_text("data", "utf-8")
+    control.answers.update({f"galera_info metal{number}": {"galera": {"running": True, "primary": True, "ready": True}} for number in (1, 2)})
+    control.answers["galera_backup metal2"] = {"changed": True, "path": str(made), "backup": {"file": "lab-1.mbs.zst"}}
+    control.answers["galera_backup localhost"] = {"failed": True, "msg": "No space left on device"}
+    code, output = run(control, "backup_database", galera_backup_directory=str(control.folder / "store"))
+    assert code != 0 and "No space left on device" in output
+    assert not made.exists()
 
 
 def test_a_restore_to_another_host_empties_no_member(control: ControlNode) -> None:
     given = {"galera_restore_file": "/backup/lab-20261126T100000Z.mbs.zst", "galera_restore_confirm": "lab"}
-    code, output = run(control, "restore_database", **given, galera_restore_member="metal3")
+    code, output = run(control, "restore_database", "--check", **given, galera_restore_member="metal3")
     assert code != 0 and "Nothing was changed. galera_restore_member: metal3 is not a member of the cluster. Use one of metal1, metal2" in " ".join(output.split())
     assert not control.calls()
 
@@ -55,7 +66,7 @@ def test_a_restore_to_another_host_empties_no_member(control: ControlNode) -> No
 def test_data_is_always_set_aside_under_a_new_name(control: ControlNode, position: int) -> None:
     # the position of an earlier recovery, under whose name other data is kept
     control.answers.update({"galera_info metal1": stopped(position), "galera_info metal2": stopped(120)})
-    code, output = run(control, "recover_database", galera_force_bootstrap="metal1")
+    code, output = run(control, "recover_database", "--check", galera_force_bootstrap="metal1")
     assert code == 0, output
     calls = {call["arguments"]["state"]: (call["host"], call["arguments"]["label"]) for call in control.calls("galera_data")}
     assert calls["set_aside"][0] == "metal2" and re.fullmatch(r"before-recovery-aaaaaaaa-120-[0-9]{8}T[0-9]{6}Z", calls["set_aside"][1])

@@ -87,7 +87,12 @@ def make(
     with host_lock(_LOCK, request.lock_timeout):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _clear(folder)
-        backup = _make(name, made, folder, request, database, tool, compressor)
+        try:
+            backup = _make(name, made, folder, request, database, tool, compressor)
+        except BaseException:
+            # on a full disk, it would stop the server that is backed up
+            _clear(folder)
+            raise
     return True, backup
 
 

@@ -14,6 +14,7 @@ nothing after a completed one:
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -108,10 +109,10 @@ def _copied(request: DataRequest, place: Directory, tool: Mariabackup, check_mod
     actions = ([] if place.stopped() else ["stop"]) + ["copy"]
     if not check_mode:
         _stop(place)
-        partial = _empty_partial(place.aside)
-        run(["cp", "--archive", "--reflink=auto", "--", str(place.data), str(partial)], hint="Free space there and run again.")
-        run(["sync", "--file-system", "--", str(place.data.parent)])
-        os.rename(partial, place.aside)
+        with _partial(place.aside) as partial:
+            run(["cp", "--archive", "--reflink=auto", "--", str(place.data), str(partial)], hint="Free space there and run again.")
+            run(["sync", "--file-system", "--", str(place.data.parent)])
+            os.rename(partial, place.aside)
     return actions
 
 
@@ -148,20 +149,20 @@ def _prepared(request: DataRequest, place: Directory, tool: Mariabackup, check_m
     tool.program()
     tool.compressor([backup.compression])
     if not check_mode:
-        partial = _empty_partial(place.prepared)
-        partial.mkdir(mode=0o700)
-        _require_room(partial, 2 * backup.bytes)
-        tool.unpack(file, partial, backup.compression)
-        tool.prepare(partial)
-        found = tool.position(partial)
-        if found != (backup.uuid, backup.seqno):
-            raise InputError(
-                f"the file has position {found[0]}:{found[1]}, its metadata says {backup.uuid}:{backup.seqno}.", path="file", hint="Use another backup."
-            )
-        tool.tidy(partial)
-        _hand_over(partial, place.owner())
-        run(["sync", "--file-system", "--", str(partial)])
-        os.rename(partial, place.prepared)
+        with _partial(place.prepared) as partial:
+            partial.mkdir(mode=0o700)
+            _require_room(partial, 2 * backup.bytes)
+            tool.unpack(file, partial, backup.compression)
+            tool.prepare(partial)
+            found = tool.position(partial)
+            if found != (backup.uuid, backup.seqno):
+                raise InputError(
+                    f"the file has position {found[0]}:{found[1]}, its metadata says {backup.uuid}:{backup.seqno}.", path="file", hint="Use another backup."
+                )
+            tool.tidy(partial)
+            _hand_over(partial, place.owner())
+            run(["sync", "--file-system", "--", str(partial)])
+            os.rename(partial, place.prepared)
     return ["prepare"]
 
 
@@ -201,6 +202,17 @@ def _move_away(place: Directory) -> None:
         os.rename(place.data, place.aside)
     else:
         place.aside.mkdir(mode=0o700)
+
+
+@contextlib.contextmanager
+def _partial(target: pathlib.Path) -> t.Iterator[pathlib.Path]:
+    """Like :func:`_empty_partial`, and remove the folder after a failure: on a full disk, it would stop the server, which may be running."""
+    partial = _empty_partial(target)
+    try:
+        yield partial
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
 
 
 def _empty_partial(target: pathlib.Path) -> pathlib.Path:

@@ -127,6 +127,25 @@ def test_what_cannot_be_prepared_gets_no_name(tmp_path, datadir):
     assert names(tmp_path / "spool") == [backup.file, f"{backup.file}.json"]
 
 
+def test_a_full_disk_is_not_left_full(tmp_path, datadir, monkeypatch):
+    def full(self, file, folder, compressor):
+        (folder / "ibdata1").write_text("half", encoding="ascii")
+        raise BackendError("No space left on device")
+
+    unused, backup = made(tmp_path, datadir)
+    monkeypatch.setattr(Tool, "unpack", full)
+    with pytest.raises(BackendError, match="No space"):
+        made(tmp_path, datadir, NOON.replace(day=23))
+    assert names(tmp_path / "spool") == [backup.file, f"{backup.file}.json"]
+    server = Server(datadir)
+    with pytest.raises(BackendError, match="No space"):
+        data("prepared", server, file=str(tmp_path / "spool" / backup.file), backup=backup)
+    monkeypatch.setattr(run_data, "run", lambda argv, **unused: (pathlib.Path(argv[-1]).mkdir(), full(None, None, pathlib.Path(argv[-1]), None)))
+    with pytest.raises(BackendError, match="No space"):
+        data("copied", server)
+    assert tree(datadir.parent) == {"mysql": ["ibdata1"]}
+
+
 def test_check_mode_makes_nothing(tmp_path, datadir):
     request = BackupRequest(str(tmp_path / "spool"), "lab", "metal3")
     assert make(request, Server(datadir, SYNCED), Tool(), check_mode=True, now=NOON) == (True, None)
