@@ -72,3 +72,10 @@ def test_data_is_always_set_aside_under_a_new_name(control: ControlNode, positio
     assert calls["set_aside"][0] == "metal2" and re.fullmatch(r"before-recovery-aaaaaaaa-120-[0-9]{8}T[0-9]{6}Z", calls["set_aside"][1])
     wanted = "before-recovery-aaaaaaaa-100" if position == 100 else r"before-recovery-aaaaaaaa--1-[0-9]{8}T[0-9]{6}Z"
     assert calls["copied"][0] == "metal1" and re.fullmatch(wanted, calls["copied"][1])
+
+
+def test_a_forced_recovery_without_the_first_member(control: ControlNode) -> None:
+    control.answers.update({"galera_info metal1": {"unreachable": True, "msg": "No route to host"}, "galera_info metal2": stopped(120)})
+    code, output = run(control, "recover_database", "--check", galera_force_bootstrap="metal2")
+    assert code == 0 and "check mode: nothing was started" in output, output
+    assert [(call["host"], call["arguments"]["label"]) for call in control.calls("galera_data")] == [("metal2", "before-recovery-aaaaaaaa-120")]
