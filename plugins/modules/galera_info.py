@@ -97,6 +97,10 @@ galera:
       description: Databases of a server that was never a member.
       type: list
       elements: str
+    aside:
+      description: Directories with the data of a server that has none, because an interrupted run has set it aside.
+      type: list
+      elements: str
     size:
       description: Number of members in its component.
       type: int

@@ -128,6 +128,14 @@ class MariaDb:
             return ()
         return tuple(entry.name for entry in entries if entry.is_dir() and entry.name not in _SYSTEM_DATABASES and not entry.name.startswith((".", "#")))
 
+    def aside(self) -> tuple[str, ...]:
+        """Return the directories with the data of this server if it has none, because an interrupted run has set it aside; see ``run_data``."""
+        data = pathlib.Path(os.path.realpath(self.datadir))
+        if (data / "mysql").is_dir():
+            return ()
+        found = (path for path in data.parent.glob(f"{data.name}.before-*") if path.suffix != ".partial" and (path / "mysql").is_dir())
+        return tuple(sorted(map(str, found)))
+
     def grastate(self) -> dict[str, str] | None:
         """Read ``grastate.dat``, Galera's saved cluster and position; ``None`` if this server was never a member."""
         text = read_text(self.datadir / "grastate.dat")

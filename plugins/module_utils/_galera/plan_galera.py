@@ -20,6 +20,7 @@ Decisions that the Galera documentation leaves open:
   would keep rows that no other member has. For the same reason such a member is refused when a Primary Component exists.
 * A witness (garbd) has a vote, but no data and no position: it never starts a cluster and is not waited for. Left alone, it may be a Primary
   Component without data, so it is killed before a member starts the cluster: a member that serves clients with it loses its majority.
+* No member has data, but an interrupted run has set some aside: refused, because the new cluster would be empty.
 * A member is ahead of the forced member: Galera would not let it join, so its data is set aside and its newer rows are lost. A member
   that is ahead of an existing Primary Component is refused: it returns after such a loss.
 """
@@ -44,6 +45,7 @@ class Member:
     :arg uuid: cluster that the data belongs to; ``None`` if the server was never a member or lost its data.
     :arg seqno: position of the last transaction, -1 if it cannot be read.
     :arg databases: databases of a server that was never a member; joining would wipe them.
+    :arg aside: directories with the data of a server that has none, because an interrupted run set it aside.
     :arg configuration: configuration number of the component, which counts membership changes.
     :arg size: number of members in the component.
     :arg node: id of the member in its component, ``None`` if unknown.
@@ -57,6 +59,7 @@ class Member:
     seqno: int = -1
     safe_to_bootstrap: bool = False
     databases: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()
     configuration: int = -1
     size: int = 0
     node: str | None = None
@@ -74,6 +77,7 @@ class Member:
             seqno=int(facts.get("seqno", -1)),
             safe_to_bootstrap=bool(facts.get("safe_to_bootstrap")),
             databases=tuple(facts.get("databases") or ()),
+            aside=tuple(facts.get("aside") or ()),
             configuration=int(facts.get("configuration", -1)),
             size=int(facts.get("size", 0)),
             node=facts.get("node") or None,
@@ -321,6 +325,11 @@ def _start_new(known: t.Sequence[Member], force: str | None) -> Decision:
     """Choose the member that starts a new cluster: the forced member, the member that has databases, else the first."""
     filled = [member for member in known if member.databases]
     first = next((member for member in known if member.name == force), None) or (filled or known)[0]
+    emptied = [member for member in known if member.aside]
+    if first.aside or (emptied and not force):
+        what = "; ".join(f"{member.name}: {', '.join(member.aside)}" for member in emptied)
+        reason = f"an interrupted run set the data aside ({what}), and a new cluster would be empty."
+        return Decision("refuse", reason, hint="Repeat that run, usually restore_database, or rename a directory back to that of the server.")
     refused = _would_wipe([member for member in known if member is not first])
     if refused:
         return refused
@@ -345,11 +354,8 @@ def _would_wipe(members: t.Sequence[Member]) -> Decision | None:
     if not filled:
         return None
     what = "; ".join(f"{member.name}: {', '.join(member.databases)}" for member in filled)
-    return Decision(
-        "refuse",
-        f"a server that was never a member has databases ({what}); joining would wipe them.",
-        hint="Dump and drop them, or remove the host from the group.",
-    )
+    reason = f"a server that was never a member has databases ({what}); joining would wipe them."
+    return Decision("refuse", reason, hint="Dump and drop them, or remove the host from the group.")
 
 
 def _by_uuid(members: t.Sequence[Member]) -> str:
@@ -366,12 +372,7 @@ def problems(status: t.Mapping[str, str], uuid: str | None = None, serves: bool 
     """
     if serves and status.get("wsrep_local_state_comment") == "Donor/Desynced":
         status = {**status, "wsrep_local_state_comment": "Synced"}
-    wanted = {
-        "wsrep_cluster_status": "Primary",
-        "wsrep_connected": "ON",
-        "wsrep_ready": "ON",
-        "wsrep_local_state_comment": "Synced",
-    }
+    wanted = {"wsrep_cluster_status": "Primary", "wsrep_connected": "ON", "wsrep_ready": "ON", "wsrep_local_state_comment": "Synced"}
     found = [f"{name} is {status.get(name) or 'unknown'}, not {value}" for name, value in wanted.items() if status.get(name) != value]
     if uuid and status.get("wsrep_cluster_state_uuid") != uuid:
         found.append(f"wsrep_cluster_state_uuid is {status.get('wsrep_cluster_state_uuid') or 'unknown'}, not {uuid}")

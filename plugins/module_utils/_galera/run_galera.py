@@ -90,6 +90,7 @@ def look(database: MariaDb, wait_timeout: float = 0, recover: bool = True, sleep
         "safe_to_bootstrap": (saved or {}).get("safe_to_bootstrap") == "1",
         # a server with grastate.dat was a member; its databases are the cluster's
         "databases": list(database.databases()) if saved is None else [],
+        "aside": list(database.aside()),
         "size": _number((status or {}).get("wsrep_cluster_size")) if wsrep else 0,
         "configuration": -1,
         "node": None,

@@ -61,3 +61,15 @@ def test_a_member_whose_data_was_set_aside_by_a_killed_run_starts(tmp_path: path
     (datadir / "ibdata1").touch()
     MariaDb(datadir=str(datadir)).start()
     assert (datadir / "ibdata1").exists()
+
+
+def test_data_that_an_interrupted_run_has_set_aside_is_seen(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "mysql.before-lab/mysql").mkdir(parents=True)
+    (tmp_path / "mysql.before-lab.partial/mysql").mkdir(parents=True)
+    (tmp_path / "mysql.before-empty").mkdir()
+    database = MariaDb(datadir=str(tmp_path / "mysql"))
+    assert database.aside() == (str(tmp_path / "mysql.before-lab"),)
+    (tmp_path / "mysql").mkdir()
+    assert database.aside() == (str(tmp_path / "mysql.before-lab"),)
+    (tmp_path / "mysql/mysql").mkdir()
+    assert database.aside() == ()

@@ -65,6 +65,9 @@ class Server:
     def databases(self):
         return self.there
 
+    def aside(self):
+        return ("/var/lib/mysql.before-x",) if not self.there else ()
+
     def recover_position(self):
         self.done.append("recover")
         return self.recovered
@@ -156,6 +159,7 @@ def test_look():
     facts = look(Server(None, "inactive", {"uuid": ZERO, "seqno": "-1"}, databases=("shop",)))
     assert (facts["cluster_uuid"], facts["databases"]) == (None, [])
     assert look(Server(None, "inactive", None, databases=("shop",)))["databases"] == ["shop"]
+    assert look(Server(None, "inactive", None))["aside"] == ["/var/lib/mysql.before-x"]
 
 
 def test_a_member_gets_time_to_heal():
