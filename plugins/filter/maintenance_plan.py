@@ -48,6 +48,16 @@ options:
     description: Each host with the server it runs on, empty for a host that is a server itself.
     type: dict
     default: {}
+  details:
+    description: Without O(server), the VM details of each server, with which the IDs in O(destinations) are checked.
+    type: list
+    elements: raw
+    default: []
+  names:
+    description: Names of further VMs.
+    type: list
+    elements: str
+    default: []
   destinations:
     description: IDs of VMs with the server they are moved to meanwhile. All others are shut down, and started again.
     type: dict
@@ -75,8 +85,9 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - Without O(server), V(servers) and V(error).
-    - With it V(ok), V(why) (the reasons against it), V(lines) (text), V(steps) (C(name), C(action) and C(destination) of each VM), V(begun) and V(stage) of an
+    - Without O(server), V(servers), V(done) (what an interrupted run has completed), V(switched_off) (the server that it may have left switched off)
+      and V(error).
+    - With it V(ok), V(why) (the reasons against it), V(lines) (text), V(steps) (C(name), C(action), C(destination), C(id) and C(cluster) of each VM), V(begun) and V(stage) of an
       interrupted run, V(members) on this server, and V(journal), to be kept until the run is complete.
   type: dict
 """
@@ -99,14 +110,17 @@ def maintenance_plan(
     restart_elsewhere: bool = False,
     accept_outage: bool = False,
     journal: str = "",
+    details: t.Sequence[t.Any] = (),
+    names: t.Sequence[str] = (),
 ) -> dict[str, t.Any]:
     """Return the order of servers, or the plan of one; see :mod:`plan_maintenance`."""
     try:
         kept = MAINTENANCE.load(journal, "the file of the journal") if journal else None
         if not server:
-            names = [name.strip() for name in asked.split(",") if name.strip()] if isinstance(asked, str) else [str(name) for name in asked or ()]
-            _check(destinations or {}, known)
-            return {"servers": plan_maintenance.order_servers(names, known, kept)}
+            chosen = [name.strip() for name in asked.split(",") if name.strip()] if isinstance(asked, str) else [str(name) for name in asked or ()]
+            plan_maintenance.check_destinations(destinations or {}, known, details, names)
+            servers = plan_maintenance.order_servers(chosen, known, kept)
+            return {"servers": servers, "done": list((kept or {}).get("done") or ()), "switched_off": plan_maintenance.switched_off(kept)}
         policy = plan_maintenance.Policy(destinations or {}, restart_elsewhere, accept_outage)
         found = plan_maintenance.plan(server, vms, members or {}, looks, places or {}, policy, kept)
         return {**found, "journal": MAINTENANCE.mark(found["journal"])}
@@ -116,12 +130,6 @@ def maintenance_plan(
         raise AnsibleFilterError(f"maintenance_plan: cannot parse the journal: {error}. Remove the file set by maintain_virt_node_journal.") from None
     except (AttributeError, KeyError, TypeError) as error:
         raise AnsibleFilterError(f"maintenance_plan: expected results of controlplane_info and vm_info: {error!r}") from None
-
-
-def _check(destinations: t.Mapping[str, str], known: t.Sequence[str]) -> None:
-    for name, server in destinations.items():
-        if server not in known:
-            raise InputError(f"{server!r} is not a virt host.", f"maintain_virt_node_destinations.{name}", f"Use one of {', '.join(known)}.")
 
 
 class FilterModule:

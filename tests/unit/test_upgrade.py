@@ -233,7 +233,7 @@ READERS: t.Mapping[str, tuple[t.Any, ...]] = {
     "write_probe": (write_probe, ("192.0.2.20", 3306)),
     "allow_list": (allow_list, None),
     "backup": (lambda home, text: parse_note(text.decode(), "a file"), state_files.BACKUP),
-    "maintenance": (maintenance, (True, [{"name": "c1", "action": "stop", "destination": ""}])),
+    "maintenance": (maintenance, (True, [{"name": "c1", "action": "stop", "destination": "", "id": "", "cluster": ""}])),
     "rolling_restart": (rolling, "2026-11-24"),
     "block_hashes": (block_hashes, True, False),
     "manifest": (manifest, Header("a1", 5), None),

@@ -13,6 +13,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane im
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
 
 MOVE, STOP = "move", "stop"
+# stages of the unfinished server: its VMs may be moved or off; its management controller may have switched it off; only its VMs have to come back
+EMPTYING, RESTARTING, RESTARTED = "emptying", "restarting", "restarted"
 _PREFIX = "maintain_virt_node"
 
 
@@ -32,11 +34,17 @@ class Policy:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """What happens to a running VM: it is moved to a destination, or stopped and started again."""
+    """What happens to a running VM: it is moved to a destination, or stopped and started again.
+
+    :arg name: of the domain.
+    :arg id: of a VM that is moved, with its ``cluster``; an earlier version did not record them.
+    """
 
     name: str
     action: str
     destination: str = ""
+    id: str = ""
+    cluster: str = ""
 
     @property
     def text(self) -> str:
@@ -65,6 +73,28 @@ def order_servers(asked: t.Sequence[str], known: t.Sequence[str], journal: t.Map
     return sorted((name for name in servers if name not in done), key=lambda name: (name != unfinished, servers.index(name)))
 
 
+def switched_off(journal: t.Mapping[str, t.Any] | None) -> str:
+    """Return the server that an interrupted run may have left switched off, which is then off in the next run as well; empty if there is none."""
+    return str((journal or {}).get("server") or "") if (journal or {}).get("stage") == RESTARTING else ""
+
+
+def check_destinations(destinations: t.Mapping[str, str], known: t.Sequence[str], details: t.Sequence[t.Any], names: t.Sequence[str]) -> None:
+    """Check the destinations of VMs: a VM with a misspelled ID would be shut down instead.
+
+    :arg details: the VM details of each server. IDs are not checked if some of them are not a list of mappings.
+    :arg names: further names of VMs.
+    :raises InputError: an unknown server or VM.
+    """
+    complete = all(isinstance(vms, (list, tuple)) and all(isinstance(vm, t.Mapping) for vm in vms) for vms in details)
+    ids = {str(vm[key]) for vms in details for vm in vms for key in ("id", "name") if vm.get(key)} | set(names) if complete else set()
+    for name, server in destinations.items():
+        path = f"{_PREFIX}_destinations.{name}"
+        if server not in known:
+            raise model_errors.InputError(f"{server!r} is not a virt host.", path, f"Use one of {', '.join(known)}.")
+        if ids and name not in ids:
+            raise model_errors.InputError("no virt host has this VM in its VM details.", path, f"Use some of {', '.join(sorted(ids))}.")
+
+
 def plan(
     server: str,
     vms: t.Sequence[t.Mapping[str, t.Any]],
@@ -83,20 +113,27 @@ def plan(
     begun = (journal or {}).get("server") == server
     stage = str((journal or {}).get("stage") or "") if begun else ""
     here = {host for names in members.values() for host in names if (places.get(host) or host) == server}
-    steps, why = ([Step(**one) for one in (journal or {}).get("steps") or ()], []) if begun else _steps(server, vms, policy)
-    why += _quorums(server, here, begun, plan_controlplane.evaluate(members, looks), policy)
+    steps = [Step(**one) for one in (journal or {}).get("steps") or ()] if begun else []
+    why: list[str] = []
+    if stage != RESTARTED:
+        # what was started after an interrupted run began would be lost with the restart as well
+        recorded = {step.name for step in steps}
+        more, why = _steps(server, [vm for vm in vms if str(vm["name"]) not in recorded], policy)
+        steps += more
+        why += _quorums(server, here, begun, plan_controlplane.evaluate(members, looks), policy)
     lines = [f"{server}: {'continues, ' + stage if begun else 'maintenance'}"]
     lines += [f"  {step.text}" for step in steps] or ["  it has no running VMs"]
     return {
         "ok": not why, "why": why, "lines": lines, "begun": begun, "stage": stage, "members": sorted(here),
         "steps": [dataclasses.asdict(step) for step in steps],
-        "journal": {"server": server, "stage": stage or "emptying", "steps": [dataclasses.asdict(step) for step in steps],
+        "journal": {"server": server, "stage": stage or EMPTYING, "steps": [dataclasses.asdict(step) for step in steps],
                     "done": list((journal or {}).get("done") or ())},
     }  # fmt: skip
 
 
 def _steps(server: str, vms: t.Sequence[t.Mapping[str, t.Any]], policy: Policy) -> tuple[list[Step], list[str]]:
-    steps, why = [], []
+    steps: list[Step] = []
+    why = []
     for vm in vms:
         name = str(vm["name"])
         if vm.get("moved") or vm.get("state") not in ("running", "paused", "suspended"):
@@ -104,15 +141,20 @@ def _steps(server: str, vms: t.Sequence[t.Mapping[str, t.Any]], policy: Policy) 
         if vm.get("instance"):
             why.append(f"{name} is an instance of the cloud: disable the compute service of {server} and migrate it first")
             continue
-        destination = policy.destinations.get(str(vm.get("id") or name))
+        vm_id = str(vm.get("id") or "")
+        destination = policy.destinations.get(vm_id or name)
         if destination is None:
             steps.append(Step(name, STOP))
+        elif not vm_id:
+            why.append(f"{name} is not managed by this collection, so it cannot be moved. Adopt it, or remove it from {_PREFIX}_destinations")
+        elif any(step.id == vm_id for step in steps):
+            why.append(f"several VMs of {server} have the id {vm_id} in different clusters. Move them with move_vm, one at a time, and confirm each move")
         elif destination == server:
             why.append(f"{_PREFIX}_destinations.{name}: {server} is the server that is maintained. Use another one")
         elif vm.get("hypervisor") == "lxc" and not policy.restart_elsewhere:
             why.append(f"{name} is a container, which cannot be moved live. Restart it on {destination} with -e {_PREFIX}_restart_elsewhere=true")
         else:
-            steps.append(Step(name, MOVE, destination))
+            steps.append(Step(name, MOVE, destination, vm_id, str(vm.get("cluster") or "")))
     return steps, why
 
 

@@ -40,7 +40,7 @@ def journal(**values: t.Any) -> str:
 def test_a_member_whose_peers_serve_is_shut_down() -> None:
     found = planned(vms=[vm("c1"), vm("off", state="shutdown"), vm("old", moved="metal2")])
     assert (found["ok"], found["why"], found["members"]) == (True, [], ["c1"])
-    assert found["steps"] == [{"name": "c1", "action": "stop", "destination": ""}]
+    assert found["steps"] == [{"name": "c1", "action": "stop", "destination": "", "id": "", "cluster": ""}]
     assert found["journal"] == {"schema": 1, "server": "metal1", "stage": "emptying", "steps": found["steps"], "done": []}
 
 
@@ -71,6 +71,45 @@ def test_a_member_that_an_interrupted_run_stopped_does_not_stop_the_next_run() -
     assert found["lines"][0] == "metal1: continues, restarted"
     # another member is down as well
     assert not planned(vms=[], found=looks(down=["c1", "c2"]), journal=journal())["ok"]
+
+
+def test_what_was_stopped_is_started_again_although_another_member_failed_meanwhile() -> None:
+    # it may be down because those of this server are
+    found = planned(vms=[vm("c1", state="shutdown")], found=looks(down=["c1", "c2"]), journal=journal(stage="restarted"))
+    assert (found["ok"], [step["name"] for step in found["steps"]]) == (True, ["c1"]), found["why"]
+
+
+def test_what_runs_since_an_interrupted_run_is_stopped_too() -> None:
+    vms = [vm("c1", state="shutdown"), vm("new"), vm("web", moved="metal2")]
+    found = planned(vms=vms, found=looks(down=["c1"]), journal=journal())
+    assert (found["ok"], [step["name"] for step in found["steps"]]) == (True, ["c1", "new"]), found["why"]
+    assert found["journal"]["steps"] == found["steps"]
+    found = planned(vms=[*vms, vm("instance-1", instance={"name": "x"})], found=looks(down=["c1"]), journal=journal())
+    assert not found["ok"] and found["why"][0].startswith("instance-1 is an instance of the cloud")
+    # only the way back is left: they are not stopped any more
+    assert [step["name"] for step in planned(vms=vms, found=looks(down=["c1"]), journal=journal(stage="restarted"))["steps"]] == ["c1"]
+
+
+def test_a_vm_is_moved_by_its_id_and_cluster() -> None:
+    web = vm("lab-web", id="web", cluster="lab")
+    found = planned(vms=[web], destinations={"web": "metal2"})
+    assert found["steps"] == [{"name": "lab-web", "action": "move", "destination": "metal2", "id": "web", "cluster": "lab"}]
+    found = planned(vms=[web, vm("blue-web", id="web", cluster="blue")], destinations={"web": "metal2"})
+    assert not found["ok"] and found["why"][0].startswith("several VMs of metal1 have the id web in different clusters")
+    found = planned(vms=[vm("alien", id=None)], destinations={"alien": "metal2"})
+    assert not found["ok"] and found["why"][0].startswith("alien is not managed by this collection")
+
+
+def test_a_server_that_may_be_off() -> None:
+    assert maintenance_plan({}, KNOWN, journal=journal(stage="restarting"))["switched_off"] == "metal1"
+    assert maintenance_plan({}, KNOWN, journal=journal())["switched_off"] == ""
+    # it is emptied and restarted once more, since the restart may not have happened
+    assert planned(found=looks(down=["c1"]), journal=journal(stage="restarting"))["stage"] == "restarting"
+
+
+@pytest.mark.parametrize("details", [[[{"id": "web"}], "[]"], [[{"id": "web"}, "x"]]])
+def test_destinations_of_details_that_are_not_parsed(details: t.Any) -> None:
+    assert "error" not in maintenance_plan({}, KNOWN, destinations={"wbe": "metal2"}, details=details)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +143,8 @@ def test_what_happens_to_a_vm(machine: dict[str, t.Any], options: dict[str, t.An
     ],
 )
 def test_the_unfinished_server_comes_first(asked: t.Any, kept: str, servers: list[str]) -> None:
-    assert maintenance_plan({}, KNOWN, asked, journal=kept) == {"servers": servers}
+    done = json.loads(kept)["done"] if kept else []
+    assert maintenance_plan({}, KNOWN, asked, journal=kept) == {"servers": servers, "done": done, "switched_off": ""}
 
 
 @pytest.mark.parametrize(
@@ -112,6 +152,11 @@ def test_the_unfinished_server_comes_first(asked: t.Any, kept: str, servers: lis
     [
         ("metal1,metl2", {}, "maintain_virt_node_servers[1]: metl2 is not a virt host. Use some of metal1, metal2, metal3."),
         ("", {"destinations": {"web": "metal9"}}, "maintain_virt_node_destinations.web: 'metal9' is not a virt host."),
+        (
+            "",
+            {"destinations": {"wbe": "metal2"}, "details": [[], [{"id": "web", "name": "lab-web"}]], "names": ["c1"]},
+            "maintain_virt_node_destinations.wbe: no virt host has this VM in its VM details. Use some of c1, lab-web, web.",
+        ),
         ("metal2", {"journal": journal()}, "the maintenance of metal1 is unfinished (emptying). Finish it with -e maintain_virt_node_servers=metal1"),
         ("", {"journal": journal(schema=99)}, "has the schema 99"),
     ],

@@ -1,0 +1,56 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Steps of maintain_virt_node that only a run shows: what the next run finds after a kill."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import typing as t
+
+import pytest
+
+from tests.support.control_node import ControlNode
+
+BMC = {"bmc": {"address": "192.0.2.42", "user": "operator", "secret": "bmc/metal2"}}
+
+
+@pytest.fixture(name="control")
+def fixture_control(tmp_path: pathlib.Path) -> ControlNode:
+    control = ControlNode(tmp_path, "server_power", "vm_info")
+    (tmp_path / "bmc").mkdir()
+    (tmp_path / "bmc/metal2.txt").write_text("not-a-real-one\n", "utf-8")
+    (tmp_path / "bmc/metal2.txt").chmod(0o600)
+    control.answers = {"server_power localhost": {"changed": True}}
+    return control
+
+
+def kept(control: ControlNode, **values: t.Any) -> pathlib.Path:
+    file = control.folder / ".maintenance-footprint.json"
+    file.write_text(json.dumps({"schema": 1, "server": "", "stage": "", "steps": [], "done": [], **values}), "utf-8")
+    return file
+
+
+def test_the_journal_of_a_complete_run_is_removed(control: ControlNode) -> None:
+    # otherwise no later run would maintain a server, and each would succeed
+    file = kept(control, done=["metal1", "metal2"])
+    code, output = control.run("reduced.footprint.maintain_virt_node", "--check")
+    assert code == 0 and file.exists(), output
+    code, output = control.run("reduced.footprint.maintain_virt_node")
+    assert code == 0 and not file.exists(), output
+    assert "metal1, metal2: already maintained by the run that was interrupted" in output and "That run is complete now" in output
+    assert not control.calls()
+    code, output = control.run("reduced.footprint.maintain_virt_node")
+    # the next run begins with the first server
+    assert code != 0 and [(call["name"], call["host"]) for call in control.calls()] == [("vm_info", "metal1")], output
+
+
+@pytest.mark.parametrize(("stage", "calls"), [("restarting", ["server_power", "vm_info"]), ("emptying", ["vm_info"])])
+def test_a_server_that_was_left_switched_off_is_switched_on(control: ControlNode, stage: str, calls: list[str]) -> None:
+    kept(control, server="metal2", stage=stage, done=["metal1"])
+    code, output = control.run("reduced.footprint.maintain_virt_node", "--check", footprint_secrets=str(control.folder), **BMC)
+    assert code != 0 and [call["name"] for call in control.calls()] == calls, output
+    if stage == "restarting":
+        assert control.calls("server_power")[0]["arguments"]["state"] == "on"
