@@ -80,6 +80,8 @@ def _find(params: Params, vm_id: str) -> tuple[str, DomainRecord] | None:
 def _moved(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.Any]:
     spec = parse_spec(params)
     journal = store.journal()
+    if journal.state not in (CONFIRMED, RETURNED) and (journal.state != FAILED or journal.switched or journal.facts.get("held")):
+        _refuse_other_cluster(store, spec.cluster, "Confirm or return that move first.")
     active = io_units.unit_active(unit_name(spec.id))
     if active and not check_mode:
         return _outcome(store, params, MOVED)
@@ -98,6 +100,17 @@ def _moved(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
         raise InputError("are missing.", "destination.host_keys", "Set the public ssh host keys of the destination; unknown keys are never accepted.")
     _start(store, MOVED, {**{key: params.get(key) for key in _JOB_KEYS}, "new_move": note is None})
     return _outcome(store, params, MOVED)
+
+
+def _refuse_other_cluster(store: MoveStore, cluster: str, hint: str) -> None:
+    """Refuse a call for the VM of one cluster while the stored job is that of another: both may use the same ID, and moves are stored by ID.
+
+    :raises RefusedError: the job is that of another cluster.
+    """
+    job = store.read_job()
+    owner = str(job["params"].get("cluster") or "default") if job is not None else cluster
+    if owner != cluster:
+        raise RefusedError(f"the stored move of {store.name} is that of the VM of the cluster {owner}, not {cluster}.", "cluster", hint)
 
 
 def _refuse(spec: MoveSpec, journal: MoveJournal, note: Moved | None, begun: bool) -> None:
@@ -145,6 +158,8 @@ def _later(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
     """Handle ``confirmed`` and ``returned``: all options but the id come from the stored job."""
     state = params["state"]
     journal, job = store.journal(), store.read_job()
+    if params.get("cluster"):
+        _refuse_other_cluster(store, params["cluster"], "Run this on the source of the move, with the cluster of the VM.")
     active = io_units.unit_active(unit_name(store.name))
     if job is None or (journal.state == FAILED and not journal.switched and journal.going == MOVED):
         if state == RETURNED:

@@ -1,0 +1,65 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which move a call concerns; tests/move has real ones."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._move import run_move
+from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, FAILED, MOVED, RETURNED, RUNNING, MoveJournal
+
+PARAMS = {"id": "c1", "cluster": "green", "destination": {"name": "metal2", "host": "192.0.2.12", "host_keys": ["ssh-ed25519 AAAA"]}}
+
+
+@pytest.fixture(name="started")
+def fixture_started(tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(run_move, "MoveStore", lambda name: MoveStore(name, tmp_path))
+    monkeypatch.setattr(run_move, "_start", lambda store, action, params: started.append(action))
+    monkeypatch.setattr(run_move, "_outcome", lambda store, params, good: {"changed": True})
+    monkeypatch.setattr(run_move, "_find", lambda params, vm_id: ("qemu:///system", types.SimpleNamespace(uuid="u")))
+    monkeypatch.setattr(run_move.io_units, "unit_active", lambda name: False)
+    monkeypatch.setattr(run_move.io_moved, "read", lambda uuid: None)
+    return started
+
+
+def kept(tmp_path, **values) -> None:
+    """Store a move of the VM with the same ID in another cluster."""
+    store = MoveStore("c1", tmp_path)
+    store.write_job({"action": "moved", "params": {**PARAMS, "cluster": "blue"}})
+    store.write(MoveJournal(**{"name": "c1", "started": 1.0, **values}))
+
+
+@pytest.mark.parametrize("state", [MOVED, RUNNING])
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_the_unconfirmed_move_of_another_cluster_is_not_replaced(tmp_path, started, state, check_mode):
+    kept(tmp_path, state=state, switched=state == MOVED)
+    with pytest.raises(RefusedError, match="the stored move of c1 is that of the VM of the cluster blue, not green"):
+        run_move.move({**PARAMS, "state": MOVED}, check_mode=check_mode)
+    assert not started
+
+
+@pytest.mark.parametrize("state", [CONFIRMED, RETURNED, FAILED])
+def test_a_move_of_another_cluster_that_has_ended_is_replaced(tmp_path, started, state):
+    kept(tmp_path, state=state)
+    run_move.move({**PARAMS, "state": MOVED}, check_mode=False)
+    assert started == [MOVED]
+
+
+@pytest.mark.parametrize("state", [CONFIRMED, RETURNED])
+def test_the_move_of_another_cluster_is_not_ended(tmp_path, started, state):
+    kept(tmp_path, state=MOVED, switched=True)
+    with pytest.raises(RefusedError, match="is that of the VM of the cluster blue, not green"):
+        run_move.move({"id": "c1", "cluster": "green", "state": state}, check_mode=False)
+    assert not started
+    run_move.move({"id": "c1", "cluster": "blue", "state": state}, check_mode=False)
+    # the cluster need not be given
+    run_move.move({"id": "c1", "state": state}, check_mode=False)
+    assert started == [state, state]
