@@ -88,6 +88,8 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     facts = params.get("source_facts") or None
     store = JournalStore(_name(params))
     journal, job = store.read(), store.read_job()
+    if journal and job:
+        _refuse_other_master(store.name, job["params"], _with_facts(params, facts))
     given = dict(job["params"]) if job and _in_pause(journal) else _with_facts(params, facts)
     spec = parse_spec(given)
     if journal and journal.state in ("done", "retired"):
@@ -101,6 +103,26 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
         _refresh(store, journal, given)
         _start(store, run_worker.MIGRATE, {key: given.get(key) for key in _JOB_KEYS})
     return _outcome(store, params, ("done", "stopped"))
+
+
+def _refuse_other_master(name: str, before: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> None:
+    """Refuse the migration of a second machine under a name that has a migration already: it would be reported as done, or written over the first.
+
+    :raises RefusedError: with the address of the first machine.
+    """
+    was, now = (str((each.get("admin") or {}).get("address") or "").partition("/")[0] for each in (before, given))
+    if was and now and was != now and not _same_machine(before, given, unknown=False):
+        raise RefusedError(
+            f"the migration {name} is that of the machine with the address {was}, not {now}.",
+            "name",
+            f"Set another name for another machine, or admin.address: {was} for the same one.",
+        )
+
+
+def _same_machine(before: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any], *, unknown: bool) -> bool:
+    """Whether the sources of two requests have the same machine ID; ``unknown`` if one of them is not known."""
+    was, now = ((each.get("source") or {}).get("machine_id") for each in (before, given))
+    return was == now if was and now else unknown
 
 
 def _in_pause(journal: Journal | None) -> bool:
@@ -125,14 +147,15 @@ def _with_facts(params: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any] | No
 
 
 def _refresh(store: JournalStore, journal: Journal | None, given: t.Mapping[str, t.Any]) -> None:
-    """Forget the phases from ``define`` on if the VM or its disks have changed, because the old copy is useless then."""
+    """Forget the phases from ``define`` on if the VM, its disks or the source have changed, because the old copy is useless then."""
     job = store.read_job()
     if journal is None or job is None:
         return
     if _in_pause(journal):
         return
     before = job["params"]
-    if any(before.get(key) != given.get(key) for key in ("vm", "disk_schema", "sync", "template", "pool", "uri", "cluster")):
+    changed = any(before.get(key) != given.get(key) for key in ("vm", "disk_schema", "sync", "template", "pool", "uri", "cluster"))
+    if changed or not _same_machine(before, given, unknown=True):
         journal.forget_from("define")
         store.write(journal)
 

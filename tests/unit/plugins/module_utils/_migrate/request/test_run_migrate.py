@@ -1,0 +1,72 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the migration of a machine finds under its name; tests/migrate and tests/torture have real ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request import run_migrate
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
+
+FIRST, SECOND = "1" * 32, "2" * 32
+PHASES = {"define": {}, "partition": {}, "precopy": {}}
+
+
+def request(address: str = "192.0.2.2", machine_id: str | None = FIRST) -> dict:
+    return {
+        "state": "migrated", "name": "master", "vm": {"id": "master", "cpu": 1, "ram": 1},
+        "admin": {"address": address, "temporary_address": "192.0.2.9"},
+        "source": {"machine_id": machine_id, "host_keys": ["ssh-ed25519 AAAA"]},
+    }  # fmt: skip
+
+
+@pytest.fixture(name="store")
+def fixture_store(tmp_path, monkeypatch):
+    store = JournalStore("master", tmp_path)
+    store.started = []
+    monkeypatch.setattr(run_migrate, "JournalStore", lambda name: store)
+    monkeypatch.setattr(run_migrate, "vm_details", lambda spec: None)
+    monkeypatch.setattr(run_migrate, "described", lambda journal: {})
+    monkeypatch.setattr(run_migrate, "summary", lambda migration: [])
+    monkeypatch.setattr(run_migrate, "_outcome", lambda store, params, good: {"changed": True})
+    monkeypatch.setattr(run_migrate, "_start", lambda store, action, params: store.started.append(params["admin"]["address"]))
+    monkeypatch.setattr(run_migrate.io_units, "unit_active", lambda name: False)
+    return store
+
+
+def kept(store, state, **phases) -> None:
+    store.write_job({"action": "migrate", "params": request("192.0.2.2/24")})
+    store.write(Journal(name="master", state=state, started=1.0, phases={**PHASES, **phases}))
+
+
+@pytest.mark.parametrize(("state", "phases"), [("done", {}), ("retired", {}), ("rolled_back", {}), ("failed", {"quiesce": {}})])
+@pytest.mark.parametrize("machine_id", [SECOND, None])
+def test_another_machine_under_the_same_name_is_refused(store, state, phases, machine_id):
+    kept(store, state, **phases)
+    with pytest.raises(RefusedError, match="the migration master is that of the machine with the address 192.0.2.2, not 192.0.2.3"):
+        run_migrate.migrate(request("192.0.2.3", machine_id), check_mode=False)
+    assert not store.started
+
+
+@pytest.mark.parametrize("address", ["192.0.2.2", "192.0.2.3"])
+def test_the_same_machine_is_migrated_again_also_at_another_address(store, address):
+    kept(store, "rolled_back")
+    assert run_migrate.migrate(request(address), check_mode=False)["changed"]
+    assert store.started == [address] and store.read().finished("partition") == Journal(name="x", phases=PHASES).finished("partition")
+    assert set(store.read().phases) == set(PHASES)
+
+
+def test_a_finished_migration_is_not_repeated(store):
+    kept(store, "done")
+    assert not run_migrate.migrate(request(machine_id=None), check_mode=False)["changed"]
+
+
+def test_a_machine_that_was_installed_again_is_copied_from_the_beginning(store):
+    kept(store, "rolled_back")
+    run_migrate.migrate(request(machine_id=SECOND), check_mode=False)
+    assert store.started and not store.read().phases
