@@ -27,9 +27,11 @@ class ActionModule(ActionBase):
         name = self._task.action.rpartition('.')[2]
         folder = pathlib.Path(FOLDER)
         arguments = self._connection.get_option('ssh_args') if hasattr(self._connection, '_build_command') else ''
+        extra = self._connection.get_option('ssh_extra_args') if hasattr(self._connection, '_build_command') else ''
         file = arguments.partition('UserKnownHostsFile=')[2].partition(' ')[0]
         keys = pathlib.Path(file).read_text() if file and pathlib.Path(file).is_file() else None
-        call = {'name': name, 'host': host, 'check': self._task.check_mode, 'arguments': self._task.args, 'file': file, 'keys': keys}
+        call = {'name': name, 'host': host, 'check': self._task.check_mode, 'arguments': self._task.args, 'file': file, 'keys': keys,
+                'address': self._connection._play_context.remote_addr, 'extra': extra}
         with open(folder / 'calls', 'a') as calls:
             calls.write(json.dumps(call, default=str) + chr(10))
         answers = json.loads((folder / 'answers').read_text())
