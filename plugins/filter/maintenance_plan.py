@@ -87,8 +87,8 @@ _value:
   description:
     - Without O(server), V(servers), V(done) (what an interrupted run has completed), V(switched_off) (the server that it may have left switched off)
       and V(error).
-    - With it V(ok), V(why) (the reasons against it), V(lines) (text), V(steps) (C(name), C(action), C(destination), C(id) and C(cluster) of each VM), V(begun) and V(stage) of an
-      interrupted run, V(members) on this server, and V(journal), to be kept until the run is complete.
+    - With it V(ok), V(why) (the reasons against it), V(lines) (text), V(steps) (C(name), C(action), C(destination), C(id) and C(cluster) of each VM),
+      V(begun) and V(stage) of an interrupted run, V(members) on this server, and V(journal), to be kept until the run is complete.
   type: dict
 """
 

@@ -29,7 +29,9 @@ options:
     required: true
     aliases: [name]
   cluster:
-    description: Name of the cluster. Required for O(state=present).
+    description:
+      - Name of the cluster. Required for O(state=present).
+      - With O(state=absent) and O(state=released), copies of a VM with the same ID in another cluster are not changed.
     type: str
   state:
     description:

@@ -75,6 +75,9 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     limit = parse_rate(params.get("bandwidth_limit"), "bandwidth_limit")
     known = {"interval": params.get("interval_seconds"), "source": params.get("source") or platform.node(), "bandwidth_limit": limit}
     job = parse_job({**params, **known, "name": record.name, "uuid": record.uuid, "uri": uri})
+    if _of_another(store.job(), params):
+        message = f"the VM {job.id} of another cluster is copied from this server, and copies are stored by ID."
+        raise RefusedError(message, "id", "Give one of the two VMs another id, or end the copies of the other one.")
     if check_mode:
         code = _kept_code(store)
         changed = store.job() != job or not io_guard.is_guarded(job.name) or (code is not None and bool(io_timers.differing(job.id, job.interval, code)))
@@ -129,7 +132,10 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
     """End the copies of a VM of this server; on the standby remove them."""
     store, copies = io_store.StandbyStore(params["id"]), io_copies.CopyStore(params["id"])
     job = store.job()
-    if copies.record().get("state") == STARTED:
+    foreign = _copies_of_another(copies, params)
+    if _of_another(job, params) or (job is None and foreign):
+        return {"changed": False}
+    if not foreign and copies.record().get("state") == STARTED:
         raise RefusedError(f"{params['id']} runs on this server from its copy.", "id", "Move it back with move_vm first.")
     there = job is not None or store.directory.is_dir() or copies.directory.is_dir()
     if not check_mode and there:
@@ -139,10 +145,21 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
             io_guard.release(job.name)
         io_remote_source.drop_key_files(store.directory)
         remove_path(store.directory)
-        if copies.directory.is_dir():
+        if copies.directory.is_dir() and not foreign:
             with copies.locked():
                 copies.remove()
     return {"changed": there, "diff": _diff(f"{params['id']}: copied to its standby\n" if there else "", "")}
+
+
+def _of_another(job: Job | None, params: t.Mapping[str, t.Any]) -> bool:
+    """Whether the copies that are sent are those of a VM with the same ID in another cluster than the given one."""
+    return job is not None and bool(params.get("cluster")) and job.cluster != params["cluster"]
+
+
+def _copies_of_another(copies: io_copies.CopyStore, params: t.Mapping[str, t.Any]) -> bool:
+    """Whether the copies that are kept are those of such a VM; an adopted VM has another UUID, its copies are then kept as well."""
+    kept = {copy.uuid for copy in copies.copies()} if params.get("cluster") else set()
+    return bool(kept) and vm_uuid(params["cluster"], params["id"]) not in kept
 
 
 def _forget_checkpoints(job: Job) -> None:
@@ -159,7 +176,7 @@ def _released(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     """On the first server: remove the VM that was started on its standby, so that it can be moved back."""
     store = io_store.StandbyStore(params["id"])
     job = store.job()
-    if job is None:
+    if job is None or _of_another(job, params):
         return {"changed": False}
     # a witness knows of a start before it succeeds, and the disks here are the newer ones until then
     record = run_guard.records(job._replace(witnesses=()), store)[0] or {}
