@@ -69,7 +69,7 @@ class DiskUsers:
             self._users.add(use)
 
     def _check_place(self, work: run_work.Work, use: plan_disk_users.Use) -> None:
-        """Refuse paths that belong to a storage pool itself, where a VM would write to them."""
+        """Refuse paths that belong to a storage pool itself, and devices that the host uses, where a VM would write to them."""
         real = use.keys[0]
         if not use.writes or not real.startswith("/"):
             return
@@ -80,6 +80,13 @@ class DiskUsers:
         if reason is not None:
             what = f"{use.path} ({use.device} of the VM {use.vm}) must not be written to by a VM: {reason}."
             raise model_errors.RefusedError(what, _path(work, use), "Give the VM its own volume, or attach it read-only.")
+        for device in (key for key in use.keys if key.startswith("/sys/")):
+            from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_host_devices
+
+            reason = io_host_devices.used_because(device)
+            if reason is not None:
+                what = f"{use.path} ({use.device} of the VM {use.vm}) is used by this host: {reason}."
+                raise model_errors.RefusedError(what, _path(work, use), "Give the disk another name or pool; the host and the VM would destroy its content.")
 
     def _uses(
         self, document: t.Any, uuid: str, name: str, uri: str, agreed: t.Container[str] | None = None

@@ -1,0 +1,68 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Block devices that this host uses itself: mounted, swap, or part of a volume group, an array or another device."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
+
+_MOUNTS, _SWAPS = "/proc/self/mountinfo", "/proc/swaps"
+
+
+def used_because(device: str, mounts: str = _MOUNTS, swaps: str = _SWAPS) -> str | None:
+    """Return how this host uses a device or one of its partitions; ``None`` if it does not.
+
+    :arg device: its folder in sysfs.
+    """
+    parts = [pathlib.Path(device), *sorted(each.parent for each in pathlib.Path(device).glob("*/partition"))]
+    by_number = {number: part.name for part in parts if (number := (read_text(str(part / "dev")) or "").strip())}
+    for number, point in _mounted(mounts):
+        if number in by_number:
+            return f"{by_number[number]} is mounted at {point}"
+    for line in (read_text(swaps) or "").splitlines()[1:]:
+        number = _number_of(_unescaped(line.split()[0])) if line.split() else None
+        if number in by_number:
+            return f"{by_number[str(number)]} is swap"
+    for part in parts:
+        if os.path.isdir(part / "holders") and (holders := sorted(os.listdir(part / "holders"))):
+            return f"{part.name} is part of {', '.join(_shown(part / 'holders' / each) for each in holders)}"
+    return None
+
+
+def _mounted(path: str) -> t.Iterator[tuple[str, str]]:
+    """Device number and mount point of each mount; btrfs has another number than its device, which is its source."""
+    # a mount point can have any bytes
+    with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+        lines = stream.read().split("\n")
+    for line in lines:
+        fields, _dash, more = line.partition(" - ")
+        words, source = fields.split(), more.split()[1:2]
+        if len(words) < 5:
+            continue
+        yield words[2], _unescaped(words[4])
+        number = _number_of(_unescaped(source[0])) if source and source[0].startswith("/dev/") else None
+        if number:
+            yield number, _unescaped(words[4])
+
+
+def _number_of(path: str) -> str | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}"
+
+
+def _unescaped(text: str) -> str:
+    return text.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+
+
+def _shown(holder: pathlib.Path) -> str:
+    """The name of a device of the device mapper, or else that of the kernel."""
+    return (read_text(str(holder / "dm" / "name")) or "").strip() or holder.name
