@@ -11,8 +11,9 @@ import pathlib
 import typing as t
 
 import pytest
+import yaml
 
-from tests.support.control_node import ControlNode
+from tests.support.control_node import ROOT, ControlNode
 
 BMC = {"bmc": {"address": "192.0.2.42", "user": "operator", "secret": "bmc/metal2"}}
 
@@ -54,3 +55,15 @@ def test_a_server_that_was_left_switched_off_is_switched_on(control: ControlNode
     assert code != 0 and [call["name"] for call in control.calls()] == calls, output
     if stage == "restarting":
         assert control.calls("server_power")[0]["arguments"]["state"] == "on"
+
+
+@pytest.mark.parametrize(("action", "asked"), [("move", 1), ("stop", 0)])
+def test_a_vm_that_was_moved_is_copied_to_its_standby_again(tmp_path: pathlib.Path, action: str, asked: int) -> None:
+    control = ControlNode(tmp_path, "vm_standby_info")
+    control.answers = {"vm_standby_info metal2": {"standbys": []}}
+    block = next(task["block"] for task in yaml.safe_load((ROOT / "playbooks/tasks/maintain_virt_node.yml").read_text("utf-8")) if "rescue" in task)
+    names = [task["name"] for task in block]
+    tasks = [task for task in block if "standby" in task["name"]]
+    assert names.index("Return the virtual machines that were moved") < names.index(tasks[0]["name"]) and len(tasks) == 2
+    code, output = control.play(tasks, "metal2", __maintain_plan={"steps": [{"name": "web", "action": action}]})
+    assert code == 0 and len(control.calls("vm_standby_info")) == asked, output
