@@ -70,6 +70,11 @@ options:
     description: Whether a service may lose its majority meanwhile.
     type: bool
     default: false
+  control_macs:
+    description: The MACs of the control node. A VM with one of them runs the playbook and is not shut down.
+    type: list
+    elements: str
+    default: []
   journal:
     description: Text of the journal of an interrupted run.
     type: str
@@ -112,6 +117,7 @@ def maintenance_plan(
     journal: str = "",
     details: t.Sequence[t.Any] = (),
     names: t.Sequence[str] = (),
+    control_macs: t.Sequence[str] = (),
 ) -> dict[str, t.Any]:
     """Return the order of servers, or the plan of one; see :mod:`plan_maintenance`."""
     try:
@@ -121,7 +127,7 @@ def maintenance_plan(
             plan_maintenance.check_destinations(destinations or {}, known, details, names)
             servers = plan_maintenance.order_servers(chosen, known, kept)
             return {"servers": servers, "done": list((kept or {}).get("done") or ()), "switched_off": plan_maintenance.switched_off(kept)}
-        policy = plan_maintenance.Policy(destinations or {}, restart_elsewhere, accept_outage)
+        policy = plan_maintenance.Policy(destinations or {}, restart_elsewhere, accept_outage, control_macs)
         found = plan_maintenance.plan(server, vms, members or {}, looks, places or {}, policy, kept)
         return {**found, "journal": MAINTENANCE.mark(found["journal"])}
     except (InputError, RefusedError) as error:

@@ -57,6 +57,16 @@ def test_a_server_that_was_left_switched_off_is_switched_on(control: ControlNode
         assert control.calls("server_power")[0]["arguments"]["state"] == "on"
 
 
+def test_the_control_node_is_not_shut_down(control: ControlNode) -> None:
+    macs = {path.read_text("ascii").strip().upper() for path in pathlib.Path("/sys/class/net").glob("*/address")} - {"00:00:00:00:00:00", ""}
+    if not macs:
+        pytest.skip("this machine has no network card")
+    vms = [{"name": "master", "id": "master", "state": "running", "moved": None, "instance": None, "hypervisor": "qemu", "macs": sorted(macs)}]
+    control.answers["vm_info metal2"] = {"vms": vms}
+    code, output = control.run("reduced.footprint.maintain_virt_node", "--check", "-e", "maintain_virt_node_servers=metal2")
+    assert code != 0 and "metal2 was not changed: master runs this playbook, which would end with its shutdown." in " ".join(output.split()), output
+
+
 @pytest.mark.parametrize(("action", "asked"), [("move", 1), ("stop", 0)])
 def test_a_vm_that_was_moved_is_copied_to_its_standby_again(tmp_path: pathlib.Path, action: str, asked: int) -> None:
     control = ControlNode(tmp_path, "vm_standby_info")

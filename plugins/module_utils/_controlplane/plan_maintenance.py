@@ -25,11 +25,13 @@ class Policy:
     :arg destinations: VM → the server it is moved to while its server is maintained.
     :arg restart_elsewhere: whether a VM that cannot be moved live may be restarted at its destination.
     :arg accept_outage: whether a service may lose its majority meanwhile.
+    :arg control_macs: the MACs of the control node, which may be one of the VMs.
     """
 
     destinations: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     restart_elsewhere: bool = False
     accept_outage: bool = False
+    control_macs: t.Sequence[str] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +122,7 @@ def plan(
         recorded = {step.name for step in steps}
         more, why = _steps(server, [vm for vm in vms if str(vm["name"]) not in recorded], policy)
         steps += more
+        why += _control_node(vms, steps, policy)
         why += _quorums(server, here, begun, plan_controlplane.evaluate(members, looks), policy)
     lines = [f"{server}: {'continues, ' + stage if begun else 'maintenance'}"]
     lines += [f"  {step.text}" for step in steps] or ["  it has no running VMs"]
@@ -156,6 +159,18 @@ def _steps(server: str, vms: t.Sequence[t.Mapping[str, t.Any]], policy: Policy) 
         else:
             steps.append(Step(name, MOVE, destination, vm_id, str(vm.get("cluster") or "")))
     return steps, why
+
+
+def _control_node(vms: t.Sequence[t.Mapping[str, t.Any]], steps: t.Sequence[Step], policy: Policy) -> t.Iterator[str]:
+    """Yield the reason against shutting down the VM that runs the playbook: nothing would start it and the other VMs again."""
+    own = {str(mac).lower() for mac in policy.control_macs}
+    stopped = {step.name for step in steps if step.action == STOP}
+    for vm in vms:
+        if vm["name"] in stopped and own & {str(mac).lower() for mac in vm.get("macs") or ()}:
+            yield (
+                f"{vm['name']} runs this playbook, which would end with its shutdown. Run it on another machine, or move it to another server meanwhile with "
+                f"-e '{{\"{_PREFIX}_destinations\": {{\"{vm.get('id') or vm['name']}\": SERVER}}}}'"
+            )
 
 
 def _quorums(server: str, here: set[str], begun: bool, reports: t.Mapping[str, plan_controlplane.Report], policy: Policy) -> list[str]:

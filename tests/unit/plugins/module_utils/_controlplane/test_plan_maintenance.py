@@ -100,6 +100,16 @@ def test_a_vm_is_moved_by_its_id_and_cluster() -> None:
     assert not found["ok"] and found["why"][0].startswith("alien is not managed by this collection")
 
 
+def test_the_vm_that_runs_the_playbook_is_not_shut_down() -> None:
+    # nobody would start it, the other VMs and the server again
+    master = vm("master", macs=["52:54:00:AA:00:01"])
+    found = planned(vms=[vm("c1", macs=["52:54:00:aa:00:02"]), master], control_macs=["52:54:00:aa:00:01"])
+    assert not found["ok"] and len(found["why"]) == 1
+    assert found["why"][0].startswith("master runs this playbook, which would end with its shutdown. Run it on another machine, or move it")
+    assert planned(vms=[master], control_macs=["52:54:00:aa:00:01"], destinations={"master": "metal2"})["ok"]
+    assert planned(vms=[master], control_macs=["02:00:00:00:00:01"])["ok"]
+
+
 def test_a_server_that_may_be_off() -> None:
     assert maintenance_plan({}, KNOWN, journal=journal(stage="restarting"))["switched_off"] == "metal1"
     assert maintenance_plan({}, KNOWN, journal=journal())["switched_off"] == ""
