@@ -141,8 +141,20 @@ def _reasons(
             reason = kept_because(path, place.path, f"{place.name}/{name}" in protected, users, store.folders if io_volumes.local(place) else None)
             if reason is None and io_volumes.local(place) and os.path.islink(path):
                 reason = f"it is a symbolic link to {os.readlink(path)}"
+            if reason is None and not place.remote and not place.files:
+                reason = _of_the_host(path)
             if reason is not None:
                 more[path] = reason
         if not more:
             return reasons
         reasons.update(more)
+
+
+def _of_the_host(path: str) -> str | None:
+    """Why a device is not a disk of the VM: the details may name one that the host uses, which would be wiped while it is mounted."""
+    # imported for devices only
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_identity, io_host_devices
+
+    found = (io_host_devices.used_because(key) for key in io_disk_identity.Identities().of(path).keys if key.startswith("/sys/"))
+    used = next(filter(None, found), None)
+    return f"this host uses it: {used}" if used else None

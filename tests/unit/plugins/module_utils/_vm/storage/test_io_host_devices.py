@@ -11,7 +11,14 @@ import types
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_host_devices, plan_disk_users, run_users
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import (
+    io_disk_identity,
+    io_host_devices,
+    model_storage,
+    plan_disk_users,
+    run_removal,
+    run_users,
+)
 
 ROOT = "22 1 253:0 / / rw,relatime shared:1 - ext4 /dev/mapper/vg0-root rw"
 BTRFS = "23 1 0:31 / /mnt/my\\040data rw,relatime - btrfs /dev/mapper/vg0-data rw"
@@ -60,3 +67,13 @@ def test_a_new_disk_on_a_device_of_the_host_is_refused(monkeypatch):
         users._check_place(work, use)
     users._check_place(work, use._replace(writes=False))
     users._check_place(work, use._replace(path="/dev/vg0/web", keys=("/dev/dm-1", "/sys/devices/virtual/block/dm-1")))
+
+
+def test_a_device_of_the_host_is_not_removed_with_a_vm(monkeypatch):
+    # the VM may never have been created, because its details name a volume of the host
+    monkeypatch.setattr(io_host_devices, "used_because", lambda device: "dm-0 is mounted at /" if device.endswith("/root") else None)
+    monkeypatch.setattr(io_disk_identity.Identities, "of", lambda self, path: io_disk_identity.Identity((path, f"/sys/devices{path}")))
+    pool = model_storage.Pool("vg0", "logical", "/dev/vg0", False)
+    candidates = {f"/dev/vg0/{name}": (pool, name) for name in ("root", "web")}
+    reasons = run_removal._reasons(types.SimpleNamespace(folders={}), candidates, (), {})
+    assert reasons == {"/dev/vg0/root": "this host uses it: dm-0 is mounted at /"}
