@@ -101,7 +101,7 @@ def test_a_vm_is_moved_by_its_id_and_cluster() -> None:
 
 
 def test_the_vm_that_runs_the_playbook_is_not_shut_down() -> None:
-    # nobody would start it, the other VMs and the server again
+    # no run would start it, the other VMs and the server again
     master = vm("master", macs=["52:54:00:AA:00:01"])
     found = planned(vms=[vm("c1", macs=["52:54:00:aa:00:02"]), master], control_macs=["52:54:00:aa:00:01"])
     assert not found["ok"] and len(found["why"]) == 1
