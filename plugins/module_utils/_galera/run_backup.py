@@ -190,7 +190,8 @@ def backups(folder: pathlib.Path) -> list[Backup]:
         if file.exists() and text is not None:
             with contextlib.suppress(InputError):  # not written by this module
                 backup = parse_note(text, str(note))
-                if file.stat().st_size == backup.bytes:  # otherwise an interrupted copy, which must not take the place of a usable backup
+                # otherwise an interrupted copy, which must not take the place of a usable backup, or one that the operator renamed to keep it
+                if file.stat().st_size == backup.bytes and file.name == backup.file:
                     found.append(backup)
     return found
 

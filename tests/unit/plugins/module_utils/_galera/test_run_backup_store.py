@@ -53,3 +53,13 @@ def test_a_backup_is_on_the_disk_before_older_ones_are_removed(store: pathlib.Pa
     monkeypatch.setattr(run_backup, "sync_path", lambda path: synced.append((str(path), (store / first).exists())))
     last = keep(store, 2, 1)
     assert synced[0] == (str(store / ".incoming" / last), True) and not (store / first).exists()
+
+
+def test_a_renamed_backup_is_kept_and_does_not_end_the_run(store: pathlib.Path) -> None:
+    first = keep(store, 1, 1)
+    for end in ("", ".json"):
+        (store / f"{first}{end}").rename(store / f"important.mbs.zst{end}")
+    last = keep(store, 2, 1)
+    assert [one.file for one in run_backup.backups(store)] == [last]
+    assert (store / "important.mbs.zst").exists() and (store / "important.mbs.zst.json").exists()
+    assert run_backup.inspect(str(store / "important.mbs.zst"), prove=True).file == first
