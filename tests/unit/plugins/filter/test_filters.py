@@ -71,7 +71,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
     "maintenance_plan": (
         LOOKS,
         (["metal1"], [], "metal1", MEMBERS, FOUND["metal1"], {"c1": "metal1"}),
-        lambda found: not found["ok"] and found["steps"] == [{"name": "c1", "action": "stop", "destination": ""}],
+        lambda found: not found["ok"] and [(step["name"], step["action"], step["destination"]) for step in found["steps"]] == [("c1", "stop", "")],
     ),
     "member_addresses": (
         ["c1", "c2", "c3", "c4"],
