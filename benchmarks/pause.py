@@ -126,7 +126,7 @@ class Bench:
     def round(self) -> Round:
         """Measure one round."""
         since = time.time()
-        self.lab.succeeds("migrate_master")
+        self.lab.succeeds("migrate_master", "-e", "master_migrate_discard_vm_data=true")
         downtime = self.journal()["downtime"]
         eventually("the VM serves", self.lab.writing, BOOTED)
         times = [at for _number, at in self.acknowledged(since)]

@@ -234,4 +234,10 @@ options:
       - Stop after this phase, one of V(preflight), V(define), V(prepare), V(partition), V(precopy) and V(rehearse). Each further
         run with this option updates the copy; a run without it completes the migration.
     type: str
+  discard_vm_data:
+    description:
+      - After the rollback of a VM that has served clients, the data that was written to it exists on its disk only, and the next migration copies over
+        it. Such a migration is refused without this option.
+    type: bool
+    default: false
 """

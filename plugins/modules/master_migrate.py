@@ -44,7 +44,7 @@ options:
       - V(prepared) creates the one-time ssh key of the migration and returns the public key.
       - V(migrated) migrates the master, or resumes its migration.
       - V(rolled_back) stops the VM and lets the source serve again, also after a finished migration. Data written to the master
-        since then stays on the VM's disk only, until the next migration copies over it.
+        since then stays on the VM's disk only, and another migration is refused without O(discard_vm_data).
       - V(retired) shuts the source down after a finished migration. No automatic rollback is possible after that.
       - V(rolled_back) and V(retired) require only O(name).
     type: str

@@ -37,7 +37,7 @@ def ssh(host: str, *words: str, check: bool = True) -> str:
 
 def moved(name: str, **values: t.Any) -> PlayRun:
     """Migrate the master of the lab, or continue its migration; keep the output."""
-    given = {f"master_migrate_{key}": value for key, value in {"boot": "pxe", "rehearse_timeout": 900, **values}.items()}
+    given = {f"master_migrate_{key}": value for key, value in {"boot": "pxe", "rehearse_timeout": 900, "discard_vm_data": True, **values}.items()}
     return play("reduced.footprint.migrate_master", "-e", json.dumps(given), log=LOGS / f"pxe-{name}.log")
 
 

@@ -66,7 +66,7 @@ def roll_back() -> None:
 def migrate(combination: t.Sequence[str], here: settings.Lab) -> dict[str, t.Any]:
     """Run one combination; return its row of the table."""
     given = {f"master_migrate_{name}": value for name, value in zip(OPTIONS, combination)}
-    extra = ["-e", json.dumps({**given, "master_migrate_rehearse_timeout": 900})]
+    extra = ["-e", json.dumps({**given, "master_migrate_rehearse_timeout": 900, "master_migrate_discard_vm_data": True})]
     log = here.state / "log" / f"options-{'-'.join(combination)}.log"
     first_row, since = last_acknowledged(), time.time()
     with AddressWatch(here.bridge, f"{here.net}.2") as watch:

@@ -18,6 +18,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_jo
 
 #: The reason of a rollback that the user requested; compared with the journal.
 ASKED = "requested"
+#: Fact of the journal: the disk with data that clients have written to a VM that was rolled back.
+VM_DATA = "vm_data"
 
 _POLL = 0.3
 _POWER_OFF_TIMEOUT = 120.0
@@ -35,7 +37,10 @@ def roll_back(context: Context, reason: str) -> None:
     journal.facts["returning"] = reason
     journal.reason = reason
     # first what clients wait for; there may be no space to write the journal
-    served = stop_clone(context) and bool(journal.facts.get("handed_over"))
+    stop_clone(context)
+    if journal.facts.get("handed_over"):
+        # also if it was off
+        journal.facts[VM_DATA] = journal.facts["vm"]["disk"]
     # the VM is off, so every answer is the source's
     context.source.identity.only = None
     _let_clients_in_again(context)
@@ -54,8 +59,8 @@ def roll_back(context: Context, reason: str) -> None:
     now = time.time()
     if journal.downtime.get("started") and not journal.downtime.get("ended"):
         journal.downtime.update(ended=now, seconds=round(now - journal.downtime["started"], 2))
-    if served:
-        journal.warnings.append(f"Data written to the VM while it served exists on its disk only: {journal.facts['vm']['disk']}.")
+    if journal.facts.get(VM_DATA):
+        journal.warnings.append(f"Data written to the VM while it served exists on its disk only: {journal.facts[VM_DATA]}.")
     if state.get("failed"):
         journal.warnings.append(f"{', '.join(state['failed'])} did not start again on the source; check systemctl status there.")
     context.log(f"the source serves again ({', '.join(state.get('running', [])) or 'no service was stopped'})")

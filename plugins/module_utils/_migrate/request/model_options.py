@@ -94,6 +94,7 @@ OPTIONS: dict[str, t.Any] = {
     "lease_timeout": {"type": "int", "default": 120},
     "source_after": {"type": "str", "choices": ["temp_address", "shutdown"], "default": "temp_address"},
     "stop_after": {"type": "str"},
+    "discard_vm_data": {"type": "bool", "default": False},
     "wait": {"type": "bool", "default": True},
     "wait_timeout": {"type": "int", "default": 7200},
 }

@@ -13,7 +13,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups import fixups_diff, plan_fixups
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.run_copy import destination
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_guard, run_worker
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_guard, run_return, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import layout_of, vm_details
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import STOP_AFTER, MigrationSpec, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import MigrationFailed, still_running, summary
@@ -94,12 +94,15 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     spec = parse_spec(given)
     if journal and journal.state in ("done", "retired"):
         return {"changed": False, "migration": described(journal), "summary": summary(described(journal))}
+    _refuse_data_loss(store.name, journal, params)
     if check_mode:
         return _rehearse(spec, facts, journal)
     if not spec.source.host_keys:
         raise InputError("are required.", "source.host_keys", "Set the source's public host keys, or pass source_facts; unknown host keys are not trusted.")
     vm_details(spec)
     if not io_units.unit_active(io_units.unit_name(spec.name)):
+        if journal and journal.facts.pop(run_return.VM_DATA, None):
+            store.write(journal)
         _refresh(store, journal, given)
         _start(store, run_worker.MIGRATE, {key: given.get(key) for key in _JOB_KEYS})
     return _outcome(store, params, ("done", "stopped"))
@@ -116,6 +119,20 @@ def _refuse_other_master(name: str, before: t.Mapping[str, t.Any], given: t.Mapp
             f"the migration {name} is that of the machine with the address {was}, not {now}.",
             "name",
             f"Set another name for another machine, or admin.address: {was} for the same one.",
+        )
+
+
+def _refuse_data_loss(name: str, journal: Journal | None, params: t.Mapping[str, t.Any]) -> None:
+    """Refuse to copy over the disk of a VM that served clients before it was rolled back, unless that is requested.
+
+    :raises RefusedError: with the disk.
+    """
+    disk = journal.facts.get(run_return.VM_DATA) if journal else None
+    if disk and not params.get("discard_vm_data"):
+        raise RefusedError(
+            f"{name} served from its VM and was rolled back: what was written to it meanwhile exists on {disk} only, and the migration would copy over it.",
+            "discard_vm_data",
+            "Save what you need from that disk, then set discard_vm_data: true.",
         )
 
 

@@ -99,6 +99,8 @@ def test_a_return_stops_the_vm_before_the_source_is_asked_back(world):
     assert world.source.asked[-1][1]["forget"] is True
     assert world.source.asked[-1][1]["power_off"] is False
     assert world.journal.state == "rolled_back" and "handed_over" not in world.journal.facts
+    # the next migration asks before it copies over it
+    assert world.journal.facts[run_return.VM_DATA] == "/d"
     assert any("b.service did not start" in each for each in world.journal.warnings)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_return
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request import run_migrate
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
@@ -70,3 +71,17 @@ def test_a_machine_that_was_installed_again_is_copied_from_the_beginning(store):
     kept(store, "rolled_back")
     run_migrate.migrate(request(machine_id=SECOND), check_mode=False)
     assert store.started and not store.read().phases
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_data_of_a_vm_that_served_is_not_copied_over(store, check_mode):
+    kept(store, "rolled_back")
+    journal = store.read()
+    journal.facts[run_return.VM_DATA] = "/images/master.img"
+    store.write(journal)
+    with pytest.raises(RefusedError, match="exists on /images/master.img only") as caught:
+        run_migrate.migrate(request(), check_mode=check_mode)
+    assert caught.value.path == "discard_vm_data" and not store.started
+    assert run_migrate.migrate({**request(), "discard_vm_data": True}, check_mode=False)["changed"]
+    # asked once for each rollback
+    assert store.started and run_return.VM_DATA not in store.read().facts
