@@ -155,4 +155,3 @@ def test_images_survive_the_restore_of_an_older_database(pair: tuple[Member, Mem
     own.images = []
     own.copies.update(1180)
     assert [path.name for path in own.folder.iterdir()] == [IMAGE]
-
