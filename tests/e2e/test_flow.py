@@ -367,6 +367,6 @@ def test_master_is_rolled_back(lab: Lab) -> None:
 def test_what_clients_wrote_to_the_vm_is_not_copied_over(lab: Lab) -> None:
     """Another migration would, after the rollback."""
     disk = lab.ssh("metal1", "stat", "-c", "%Y", "/var/lib/libvirt/images/master-disk0.img")
-    lab.fails("migrate_master", words=["Save what you need from that disk, then set discard_vm_data: true."])
+    lab.fails("migrate_master", words=["Save what you need from that disk, then set discard_vm_data: true"])
     assert lab.ssh("metal1", "stat", "-c", "%Y", "/var/lib/libvirt/images/master-disk0.img") == disk
     assert lab.writing()

@@ -59,8 +59,7 @@ def test_a_server_that_was_left_switched_off_is_switched_on(control: ControlNode
 
 def test_the_control_node_is_not_shut_down(control: ControlNode) -> None:
     macs = {path.read_text("ascii").strip().upper() for path in pathlib.Path("/sys/class/net").glob("*/address")} - {"00:00:00:00:00:00", ""}
-    if not macs:
-        pytest.skip("this machine has no network card")
+    assert macs, "a machine that runs these tests has a network card"
     vms = [{"name": "master", "id": "master", "state": "running", "moved": None, "instance": None, "hypervisor": "qemu", "macs": sorted(macs)}]
     control.answers["vm_info metal2"] = {"vms": vms}
     code, output = control.run("reduced.footprint.maintain_virt_node", "--check", "-e", "maintain_virt_node_servers=metal2")

@@ -132,7 +132,7 @@ def _refuse_data_loss(name: str, journal: Journal | None, params: t.Mapping[str,
         raise RefusedError(
             f"{name} served from its VM and was rolled back: what was written to it meanwhile exists on {disk} only, and the migration would copy over it.",
             "discard_vm_data",
-            "Save what you need from that disk, then set discard_vm_data: true.",
+            "Save what you need from that disk, then set discard_vm_data: true (in the role: master_migrate_discard_vm_data).",
         )
 
 
