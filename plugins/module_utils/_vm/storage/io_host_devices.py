@@ -11,11 +11,12 @@ import pathlib
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_mounts
 
-_MOUNTS, _SWAPS = "/proc/self/mountinfo", "/proc/swaps"
+_SWAPS = "/proc/swaps"
 
 
-def used_because(device: str, mounts: str = _MOUNTS, swaps: str = _SWAPS) -> str | None:
+def used_because(device: str, mounts: str = io_mounts.MOUNTS, swaps: str = _SWAPS) -> str | None:
     """Return how this host uses a device or one of its partitions; ``None`` if it does not.
 
     :arg device: its folder in sysfs.
@@ -26,7 +27,7 @@ def used_because(device: str, mounts: str = _MOUNTS, swaps: str = _SWAPS) -> str
         if number in by_number:
             return f"{by_number[number]} is mounted at {point}"
     for line in (read_text(swaps) or "").splitlines()[1:]:
-        number = _number_of(_unescaped(line.split()[0])) if line.split() else None
+        number = _number_of(io_mounts.unescaped(line.split()[0])) if line.split() else None
         if number in by_number:
             return f"{by_number[str(number)]} is swap"
     for part in parts:
@@ -37,18 +38,11 @@ def used_because(device: str, mounts: str = _MOUNTS, swaps: str = _SWAPS) -> str
 
 def _mounted(path: str) -> t.Iterator[tuple[str, str]]:
     """Device number and mount point of each mount; btrfs has another number than its device, which is its source."""
-    # a mount point can have any bytes
-    with open(path, encoding="utf-8", errors="surrogateescape") as stream:
-        lines = stream.read().split("\n")
-    for line in lines:
-        fields, _dash, more = line.partition(" - ")
-        words, source = fields.split(), more.split()[1:2]
-        if len(words) < 5:
-            continue
-        yield words[2], _unescaped(words[4])
-        number = _number_of(_unescaped(source[0])) if source and source[0].startswith("/dev/") else None
+    for mount in io_mounts.mounts(path):
+        yield mount.number, mount.point
+        number = _number_of(mount.source) if mount.source.startswith("/dev/") else None
         if number:
-            yield number, _unescaped(words[4])
+            yield number, mount.point
 
 
 def _number_of(path: str) -> str | None:
@@ -57,10 +51,6 @@ def _number_of(path: str) -> str | None:
     except OSError:
         return None
     return f"{os.major(found.st_rdev)}:{os.minor(found.st_rdev)}"
-
-
-def _unescaped(text: str) -> str:
-    return text.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
 
 
 def _shown(holder: pathlib.Path) -> str:

@@ -12,14 +12,12 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_files, model_errors, model_schema
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_mounts
 
 STATE = pathlib.Path("/var/lib/reduced.footprint/pool-mounts.json")
-_MOUNTS = "/proc/self/mountinfo"
-_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 class PoolMounts:
@@ -30,7 +28,7 @@ class PoolMounts:
     :arg state: the state file; tests use another one.
     """
 
-    def __init__(self, state: pathlib.Path | None = None, mounts: str = _MOUNTS) -> None:
+    def __init__(self, state: pathlib.Path | None = None, mounts: str = io_mounts.MOUNTS) -> None:
         self._state = state or STATE
         self._mounts = mounts
 
@@ -90,13 +88,8 @@ class PoolMounts:
 
     def _points(self) -> set[str]:
         """The current mount points; pending mounts on demand do not count."""
-        found = {}
-        for line in (io_files.read_text(self._mounts) or "").splitlines():
-            fields, unused, more = line.partition(" - ")
-            parts = fields.split(" ")
-            if len(parts) > 4:
-                # the last mount at the same place is the visible one
-                found[_OCTAL.sub(lambda octal: chr(int(octal.group(1), 8)), parts[4])] = more.split(" ")[0]
+        # the last mount at the same place is the visible one
+        found = {mount.point: mount.kind for mount in io_mounts.mounts(self._mounts)}
         return {point for point, kind in found.items() if point != "/" and kind != "autofs"}
 
 

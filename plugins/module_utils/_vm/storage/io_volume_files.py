@@ -21,7 +21,7 @@ import sys
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_command, io_files, model_errors
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_room, model_storage
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_mounts, io_room, model_storage
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_disk_header import note_origin
 
 _QEMU_TOOLS = "qemu-utils"
@@ -152,10 +152,8 @@ def remove_path(path: pathlib.Path) -> None:
 
 def mounts_below(path: str) -> list[str]:
     """The mount points at or below a path."""
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
-        points = [re.sub(r"\\([0-7]{3})", lambda found: chr(int(found.group(1), 8)), line.split()[4]) for line in stream]
     real = os.path.realpath(path)
-    return [point for point in points if point == real or point.startswith(real + "/")]
+    return [mount.point for mount in io_mounts.mounts() if mount.point == real or mount.point.startswith(real + "/")]
 
 
 def _sibling(final: pathlib.Path, ending: str) -> pathlib.Path:
