@@ -51,8 +51,36 @@ def certificate(folder: pathlib.Path, names: str = "IP:127.0.0.1,DNS:localhost")
     return cert, key
 
 
-class Emulator:
-    """One process of sushy-tools; a context manager."""
+class Server:
+    """A server with TLS, of which a subclass knows how it is started; a context manager."""
+
+    certificate: pathlib.Path
+    log: pathlib.Path
+    url: str
+    _process: subprocess.Popen[bytes] | None = None
+
+    def start(self, argv: t.Sequence[str], env: t.Mapping[str, str] | None = None) -> None:
+        """Start it; return when it answers."""
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=env)
+        context = ssl.create_default_context(cafile=str(self.certificate))
+        end = time.monotonic() + 120
+        while True:
+            try:
+                with urllib.request.urlopen(f"{self.url}/redfish/v1/", timeout=10, context=context):
+                    return
+            except (OSError, urllib.error.URLError):
+                assert self._process.poll() is None and time.monotonic() < end, self.log.read_text(errors="replace")[-2000:]
+                time.sleep(0.5)
+
+    def __exit__(self, *unused: object) -> None:
+        assert self._process
+        self._process.terminate()
+        self._process.wait(30)
+
+
+class Emulator(Server):
+    """One process of sushy-tools."""
 
     def __init__(self, folder: pathlib.Path, uri: str, password: str, address: str = "127.0.0.1") -> None:
         self.folder, self.uri, self.address, self.port = folder, uri, address, free_port()
@@ -74,31 +102,11 @@ class Emulator:
         }
         (folder / "state").mkdir(exist_ok=True)
         (folder / "emulator.conf").write_text("".join(f"SUSHY_EMULATOR_{key} = {value!r}\n" for key, value in settings.items()), "utf-8")
-        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"https://{address}:{self.port}"
 
     def __enter__(self) -> Emulator:
-        with self.log.open("wb") as log:
-            argv = [str(environment() / "bin" / "sushy-emulator"), "--config", str(self.folder / "emulator.conf")]
-            self._process = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        context = ssl.create_default_context(cafile=str(self.certificate))
-        end = time.monotonic() + 120
-        while True:
-            try:
-                with urllib.request.urlopen(f"{self.url}/redfish/v1/", timeout=10, context=context):
-                    return self
-            except (OSError, urllib.error.URLError):
-                assert self._process.poll() is None and time.monotonic() < end, self.log.read_text(errors="replace")[-2000:]
-                time.sleep(0.5)
-
-    def __exit__(self, *unused: object) -> None:
-        assert self._process
-        self._process.terminate()
-        self._process.wait(30)
-
-    @property
-    def url(self) -> str:
-        """Its root."""
-        return f"https://{self.address}:{self.port}"
+        self.start([str(environment() / "bin" / "sushy-emulator"), "--config", str(self.folder / "emulator.conf")])
+        return self
 
     def bmc(self, password: str, system: str, **more: t.Any) -> dict[str, t.Any]:
         """Return the option ``bmc`` of a module for one of its systems."""

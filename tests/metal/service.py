@@ -11,10 +11,7 @@ import json
 import os
 import pathlib
 import ssl
-import subprocess
-import time
 import typing as t
-import urllib.error
 import urllib.request
 
 import bare
@@ -24,8 +21,8 @@ import yaml
 APPLICATION = bare.ROOT / "roles" / "redfish_emulator" / "files"
 
 
-class Service:
-    """One process of gunicorn; a context manager.
+class Service(bare.Server):
+    """One process of gunicorn.
 
     :arg accounts: password and VMs (names and UUIDs, separated by commas, or an asterisk) of each account.
     """
@@ -50,31 +47,12 @@ class Service:
             "SUSHY_EMULATOR_CONFIG": str(folder / "emulator.py"),
             "ACCOUNTS": json.dumps(accounts),
         }
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def url(self) -> str:
-        """Its root."""
-        return f"https://localhost:{self.port}"
+        self.url = f"https://localhost:{self.port}"
 
     def __enter__(self) -> Service:
         argv = [str(bare.environment() / "bin" / "gunicorn"), "--workers", "1", "--threads", "4", "--bind", f"127.0.0.1:{self.port}"]
-        argv += ["--certfile", str(self.certificate), "--keyfile", str(self._key), "--access-logfile", "-", "accounts:app"]
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=self._env)
-        end = time.monotonic() + 120
-        while True:
-            try:
-                self.get("/redfish/v1/")
-                return self
-            except (OSError, urllib.error.URLError):
-                assert self._process.poll() is None and time.monotonic() < end, self.log.read_text(errors="replace")[-2000:]
-                time.sleep(0.5)
-
-    def __exit__(self, *unused: object) -> None:
-        assert self._process
-        self._process.terminate()
-        self._process.wait(30)
+        self.start([*argv, "--certfile", str(self.certificate), "--keyfile", str(self._key), "--access-logfile", "-", "accounts:app"], self._env)
+        return self
 
     def get(self, path: str, account: tuple[str, str] | None = None) -> tuple[t.Any, t.Mapping[str, str]]:
         """Return the body and the headers of an answer."""
