@@ -53,6 +53,10 @@ options:
     description: State that the management controller of C(bmc) reports, or its error.
     type: str
     default: ""
+  power_uuid:
+    description: UUID of the machine that it manages, empty if unknown.
+    type: str
+    default: ""
   now:
     description: Time of a new replacement (UTC).
     type: str
@@ -81,7 +85,7 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_server_replacement
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import model_server_replacement, plan_server_replacement
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
 
@@ -94,13 +98,14 @@ def server_replacement_plan(
     power: str = "",
     now: str = "",
     errors: t.Mapping[str, str] | None = None,
+    power_uuid: str = "",
 ) -> dict[str, t.Any]:
     """Return the plan of a replacement; see :mod:`plan_server_replacement`."""
     try:
-        request = plan_server_replacement.Request(
+        request = model_server_replacement.Request(
             *(str(wanted.get(key) or "").strip() for key in ("name", "confirm", "bmc")), [str(one) for one in wanted.get("recreate") or ()]
         )
-        inventory = plan_server_replacement.Known(
+        inventory = model_server_replacement.Known(
             known.get("members") or {},
             known.get("places") or {},
             known["servers"],
@@ -112,9 +117,9 @@ def server_replacement_plan(
         )
         if found is None:
             plan_server_replacement.check_request(request, inventory)
-            return plan_server_replacement.Plan(plan_server_replacement.NONE).as_dict()
+            return model_server_replacement.Plan(model_server_replacement.NONE).as_dict()
         machine = ((found.get(request.name) or {}).get("identity") or {}).get("here") or {}
-        seen = plan_server_replacement.Found(looks or {}, found, machine, answering, power, errors or {})
+        seen = model_server_replacement.Found(looks or {}, found, machine, answering, power, errors or {}, power_uuid)
         result = plan_server_replacement.plan(request, inventory, seen, now).as_dict()
         more = {
             "name": request.name,
@@ -124,7 +129,7 @@ def server_replacement_plan(
         }
         return {**result, **more}
     except InputError as error:
-        return plan_server_replacement.Plan(plan_server_replacement.NONE, (str(error),)).as_dict()
+        return model_server_replacement.Plan(model_server_replacement.NONE, (str(error),)).as_dict()
     except (AttributeError, KeyError, TypeError) as error:
         raise AnsibleFilterError(
             f"server_replacement_plan: expected the inventory, and results of controlplane_info, vm_info, vm_standby_info and server_identity_info: {error!r}"

@@ -59,6 +59,10 @@ power:
       description: V(uefi) or V(bios). Null if unknown, or if there is none.
       type: str
       sample: uefi
+    uuid:
+      description: UUID of the machine as its BMC or libvirt reports it. Empty if unknown.
+      type: str
+      sample: 4c4c4544-0042-3510-8052-b4c04f565231
     supported:
       description: The operations of this machine.
       type: list

@@ -6,121 +6,38 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.model_server_replacement import (
+    BMC,
+    CONTROLLER,
+    ELSEWHERE,
+    LOST,
+    NONE,
+    PERSON,
+    PREFIX,
+    RECREATE,
+    REPLACE,
+    RETURN,
+    STANDBY,
+    Found,
+    Known,
+    Plan,
+    Request,
+    Way,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean
-from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.model_identity import REPLACING
+from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.model_identity import REPLACING, same_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails, parse_vms
-
-NONE, REPLACE = "none", "replace"
-#: What becomes of a VM: joins its peers again; is started from its copy and moved; is moved from its standby; is created with empty disks; runs on
-#: another server; is not created.
-CONTROLLER, STANDBY, RETURN, RECREATE, ELSEWHERE, LOST = "controller", "standby", "return", "recreate", "elsewhere", "lost"
-#: Proofs that the earlier machine is off.
-BMC, PERSON = "bmc", "person"
-_PREFIX = "replace_server"
-
-
-class Request(t.NamedTuple):
-    """The wishes of the operator.
-
-    :arg confirm: the name of the server, as typed by a person who made sure that the earlier machine is off.
-    :arg bmc: host of the inventory whose management controller is asked whether the earlier machine is off.
-    :arg recreate: VMs that are created with empty disks.
-    """
-
-    name: str
-    confirm: str = ""
-    bmc: str = ""
-    recreate: t.Sequence[str] = ()
-
-
-class Known(t.NamedTuple):
-    """What the inventory contains.
-
-    :arg members: service → its hosts.
-    :arg places: controller → its server, empty for one that is a server itself.
-    :arg servers: virt host → its address.
-    :arg hosts: all hosts.
-    :arg vms: VM details of the server, and ``extra`` those of VMs that are not in its list.
-    :arg master: name of the master, if this server is the destination of its migration.
-    """
-
-    members: plan_controlplane.Members
-    places: t.Mapping[str, str]
-    servers: t.Mapping[str, str]
-    hosts: t.Sequence[str]
-    vms: t.Any = ()
-    extra: t.Any = ()
-    cluster: str = "default"
-    master: str = ""
-
-
-class Found(t.NamedTuple):
-    """What was found.
-
-    :arg looks: host of the control plane → ``controlplane`` as returned by ``controlplane_info``.
-    :arg servers: virt host → ``vms``, ``standbys`` and ``identity``, empty for one that does not answer.
-    :arg machine: the machine that answers under the name, empty if none does.
-    :arg answering: addresses of earlier machines at which something answers.
-    :arg power: state that the management controller of :attr:`Request.bmc` reports, or its error.
-    :arg errors: virt host → why it could not be read.
-    """
-
-    looks: plan_controlplane.Looks
-    servers: t.Mapping[str, t.Mapping[str, t.Any]]
-    machine: t.Mapping[str, str]
-    answering: t.Sequence[str] = ()
-    power: str = ""
-    errors: t.Mapping[str, str] = {}
-
-
-class Way(t.NamedTuple):
-    """What becomes of a VM.
-
-    :arg server: its standby, or the server that it is on.
-    :arg copy: the verified copy from which it is started.
-    """
-
-    id: str
-    name: str
-    way: str
-    text: str
-    server: str = ""
-    copy: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """The decision.
-
-    :arg why: the reasons against it.
-    :arg at: time that identifies the replacement.
-    :arg proof: kind and name, separated by a space.
-    """
-
-    action: str
-    why: tuple[str, ...] = ()
-    lines: tuple[str, ...] = ()
-    at: str = ""
-    proof: str = ""
-    ways: tuple[Way, ...] = ()
-
-    def as_dict(self) -> dict[str, t.Any]:
-        """Return plain values for Ansible."""
-        ways = [way._asdict() for way in self.ways]
-        return {**dataclasses.asdict(self), "why": list(self.why), "lines": list(self.lines), "ways": ways, "ok": not self.why}
-
 
 def check_request(request: Request, known: Known) -> tuple[VmDetails, ...]:
     """Check the names of a request, before any host is contacted; returns the VMs of the server.
 
     :raises InputError: with the path of the invalid value.
     """
-    path, servers = f"{_PREFIX}_name", sorted(known.servers)
+    path, servers = f"{PREFIX}_name", sorted(known.servers)
     if not request.name:
         raise model_errors.InputError("is required.", path, f"Use one of {', '.join(servers)}.")
     if len(request.name.replace(",", " ").split()) > 1:
@@ -143,7 +60,7 @@ def check_request(request: Request, known: Known) -> tuple[VmDetails, ...]:
     if request.bmc and request.bmc not in known.hosts:
         raise model_errors.InputError(
             f"{model_errors.shown(request.bmc)} is not a host of the inventory.",
-            f"{_PREFIX}_bmc",
+            f"{PREFIX}_bmc",
             "Keep the earlier machine in the inventory under another name, with its bmc, and use that name.",
         )
     vms = parse_vms(known.vms, f"{request.name}.vms", cluster=known.cluster)
@@ -151,10 +68,10 @@ def check_request(request: Request, known: Known) -> tuple[VmDetails, ...]:
     names = [vm.name for vm in vms]
     for one in request.recreate:
         if one in known.places:
-            raise model_errors.InputError(f"{one} is a controller.", f"{_PREFIX}_recreate", "Omit it: it gets its data from its peers.")
+            raise model_errors.InputError(f"{one} is a controller.", f"{PREFIX}_recreate", "Omit it: it gets its data from its peers.")
         if one not in names:
             hint = did_you_mean(one, names, f"Use some of {', '.join(names) or 'none'}.")
-            raise model_errors.InputError(f"{model_errors.shown(one)} is not a VM of {request.name}.", f"{_PREFIX}_recreate", hint)
+            raise model_errors.InputError(f"{model_errors.shown(one)} is not a VM of {request.name}.", f"{PREFIX}_recreate", hint)
     return vms
 
 
@@ -197,8 +114,8 @@ def plan(request: Request, known: Known, found: Found, now: str) -> Plan:
         return Plan(
             NONE,
             (
-                f"{_PREFIX}_name: {name} does not answer at {known.servers[name]}{_reason(name, found)}. Install the new machine, let the inventory point "
-                f"to its address, and give its ssh host key with {_PREFIX}_host_key",
+                f"{PREFIX}_name: {name} does not answer at {known.servers[name]}{_reason(name, found)}. Install the new machine, let the inventory point "
+                f"to its address, and give its ssh host key with {PREFIX}_host_key",
             ),
         )
     record = next(iter(records_of(request, found)), None)
@@ -281,7 +198,7 @@ def _others(request: Request, known: Known, found: Found) -> list[str]:
     for facts in found.servers.values():
         for record in ((facts or {}).get("identity") or {}).get("records") or ():
             if record["state"] == REPLACING and record["name"] != request.name and record["name"] in known.servers:
-                why.append(f"{_PREFIX}_name: the replacement of {record['name']} is unfinished. Finish it first, with {_PREFIX}_name={record['name']}")
+                why.append(f"{PREFIX}_name: the replacement of {record['name']} is unfinished. Finish it first, with {PREFIX}_name={record['name']}")
     return list(dict.fromkeys(why))
 
 
@@ -295,16 +212,34 @@ def _proof(request: Request, known: Known, found: Found, record: t.Mapping[str, 
         ]
     if request.bmc:
         if found.power != "off":
-            return "", [f"{_PREFIX}_bmc: the management controller of {request.bmc} reports {found.power or 'nothing'}, not off. Power the earlier machine off"]
-        return f"{BMC} {request.bmc}", []
+            return "", [f"{PREFIX}_bmc: the management controller of {request.bmc} reports {found.power or 'nothing'}, not off. Power the earlier machine off"]
+        other = _other_machine(request, found, record)
+        return ("", [other]) if other else (f"{BMC} {request.bmc}", [])
     if request.confirm != name:
         wrong = f"{request.confirm!r} is not the server whose loss must be confirmed. " if request.confirm else ""
         who = f"the earlier machine ({record['machine_id']}, last at {record['address'] or 'an unknown address'})" if record else "the earlier machine"
         return "", [
-            f"{_PREFIX}_confirm: {wrong}If {who} still runs, two machines use the names and addresses of its VMs. Make sure that it is off, then set "
-            f"{_PREFIX}_confirm={name}, or name the host with its management controller in {_PREFIX}_bmc"
+            f"{PREFIX}_confirm: {wrong}If {who} still runs, two machines use the names and addresses of its VMs. Make sure that it is off, then set "
+            f"{PREFIX}_confirm={name}, or name the host with its management controller in {PREFIX}_bmc"
         ]
     return f"{PERSON} {name}", []
+
+
+def _other_machine(request: Request, found: Found, record: t.Mapping[str, t.Any] | None) -> str:
+    """Return why the machine of the management controller is not the earlier one, as far as their UUIDs tell; firmware may give several machines the same."""
+    if not found.power_uuid:
+        return ""
+    here = found.machine.get("machine_id")
+    earlier = next((one for one in (record, *record["old"]) if one["machine_id"] != here), {}) if record else {}
+    recorded = str(earlier.get("product_uuid") or "")
+    if recorded and not same_uuid(recorded, found.power_uuid):
+        return (
+            f"{PREFIX}_bmc: the management controller of {request.bmc} manages the machine with the UUID {found.power_uuid}, but the earlier machine "
+            f"of {request.name} had {recorded}. Name the host with the management controller of the earlier machine, or prove it with {PREFIX}_confirm instead"
+        )
+    if not recorded and same_uuid(str(found.machine.get("product_uuid") or ""), found.power_uuid):
+        return f"{PREFIX}_bmc: the management controller of {request.bmc} is that of the new machine. Name the host with that of the earlier one"
+    return ""
 
 
 def _with_copies(vms: t.Sequence[VmDetails], request: Request, found: Found) -> list[VmDetails | str]:
@@ -362,7 +297,7 @@ def _way(given: VmDetails | str, request: Request, known: Known, found: Found) -
     if left:
         return Way(vm_id, name, LOST, f"{name} is LOST, and not created, but {left[0]} has what it was before its move: see destination_lost of vm_move")
     reason = f"its standby {wanted} has no verified copy of it" if wanted else "it has no standby"
-    return Way(vm_id, name, LOST, f"{name} is LOST, and not created: {reason}. Restore it from a backup, or create it with empty disks: {_PREFIX}_recreate")
+    return Way(vm_id, name, LOST, f"{name} is LOST, and not created: {reason}. Restore it from a backup, or create it with empty disks: {PREFIX}_recreate")
 
 
 def _empty(given: VmDetails | str) -> bool:
@@ -371,7 +306,7 @@ def _empty(given: VmDetails | str) -> bool:
 
 def _unwanted(request: Request, ways: t.Sequence[Way]) -> list[str]:
     return [
-        f"{_PREFIX}_recreate: {way.name} would lose what its copy on {way.server} contains. Omit it"
+        f"{PREFIX}_recreate: {way.name} would lose what its copy on {way.server} contains. Omit it"
         for way in ways
         if way.way in (STANDBY, RETURN) and way.name in request.recreate
     ]

@@ -37,7 +37,8 @@ class VmMachine(io_domains.DomainHost):
         record = self.domain(self._uuid)
         if record is None:
             # a transient domain that was powered off
-            return model_power.Power(model_power.OFF, None, False, None, dict.fromkeys(model_power.OPERATIONS, "the VM was transient and no longer exists"))
+            gone = dict.fromkeys(model_power.OPERATIONS, "the VM was transient and no longer exists")
+            return model_power.Power(model_power.OFF, None, False, None, gone, self._uuid)
         unsupported = {
             model_power.BOOT_ONCE: "libvirt has no boot device for the next boot only",
             model_power.BOOT_MODE: "the firmware of a VM is part of its template",
@@ -47,8 +48,9 @@ class VmMachine(io_domains.DomainHost):
             unsupported.update(dict.fromkeys((model_power.CYCLE, model_power.BOOT_DEVICE), "the VM is transient and ceases to exist when it is off"))
         if xml_boot.is_container(record.config_xml):
             unsupported.update(dict.fromkeys((model_power.BOOT_DEVICE, model_power.BOOT_ONCE, model_power.BOOT_MODE), _CONTAINER))
-            return model_power.Power(state, None, False, None, unsupported)
-        return model_power.Power(state, xml_boot.device(record.config_xml), False, xml_boot.mode(record.config_xml), unsupported)
+            return model_power.Power(state, None, False, None, unsupported, self._uuid)
+        device, mode = xml_boot.device(record.config_xml), xml_boot.mode(record.config_xml)
+        return model_power.Power(state, device, False, mode, unsupported, self._uuid)
 
     def set_boot(self, change: model_power.Boot) -> None:
         """Set the first boot device of the definition; it is used from the next start."""

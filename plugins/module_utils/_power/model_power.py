@@ -38,6 +38,7 @@ class Power(t.NamedTuple):
     :arg boot_once: whether the device is for the next boot only.
     :arg boot_mode: ``uefi``, ``bios`` or ``None`` for unknown.
     :arg unsupported: operation → reason, for the operations that it does not have.
+    :arg uuid: UUID of the machine, lower case; empty if unknown.
     """
 
     state: str
@@ -45,6 +46,7 @@ class Power(t.NamedTuple):
     boot_once: bool
     boot_mode: str | None
     unsupported: t.Mapping[str, str]
+    uuid: str = ""
 
     def as_result(self) -> dict[str, t.Any]:
         """Return the state as a result of a module."""
@@ -53,6 +55,7 @@ class Power(t.NamedTuple):
             "boot_device": self.boot_device,
             "boot_once": self.boot_once,
             "boot_mode": self.boot_mode,
+            "uuid": self.uuid,
             "supported": [name for name in OPERATIONS if name not in self.unsupported],
             "unsupported": [{"operation": name, "reason": self.unsupported[name]} for name in OPERATIONS if name in self.unsupported],
         }

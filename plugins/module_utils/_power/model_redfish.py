@@ -117,7 +117,8 @@ def power(system: Resource) -> Power:
         device = NONE if boot else None
     mode = next((name for name, value in _MODES.items() if value == boot.get("BootSourceOverrideMode")), None)
     state = {"On": ON, "Off": OFF}.get(str(system.get("PowerState")), OTHER)
-    return Power(state, device, enabled == "Once", mode, unsupported(system))
+    uuid = system.get("UUID")
+    return Power(state, device, enabled == "Once", mode, unsupported(system), uuid.lower() if isinstance(uuid, str) else "")
 
 
 def unsupported(system: Resource) -> dict[str, str]:

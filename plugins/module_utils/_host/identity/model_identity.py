@@ -10,6 +10,7 @@ import dataclasses
 import json
 import re
 import typing as t
+import uuid
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import SERVER_IDENTITY
@@ -33,6 +34,15 @@ class Machine(t.NamedTuple):
     machine_id: str
     product_uuid: str = ""
     address: str = ""
+
+
+def same_uuid(one: str, other: str) -> bool:
+    """Return whether two texts are the same UUID; management controllers and kernels differ in case and in the byte order of the first three fields."""
+    try:
+        first, second = uuid.UUID(one.strip()), uuid.UUID(other.strip())
+    except ValueError:
+        return bool(one.strip()) and one.strip().lower() == other.strip().lower()
+    return second.bytes in (first.bytes, first.bytes_le)
 
 
 @dataclasses.dataclass(frozen=True)
