@@ -44,6 +44,10 @@ standbys:
       description: V(source) on the server of the VM, V(standby) on the server that has its copies.
       type: str
     standby: {description: Name of the standby; null there., type: str}
+    former_standbys:
+      description: Earlier standbys that may still have copies; empty on the standby.
+      type: list
+      elements: str
     interval_seconds: {description: Seconds between two copies; null on the standby., type: int}
     state:
       description:
@@ -72,6 +76,7 @@ standbys:
       contains:
         id: {description: Name of the copy., type: str}
         source: {description: The server from which it is., type: str}
+        uuid: {description: UUID of the VM., type: str}
         copied:
           description: Its point in time (UTC).
           type: str

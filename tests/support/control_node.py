@@ -51,6 +51,8 @@ class ControlNode:
         self.folder = folder
         #: Module and host, separated by a space → result. The one with " check" at the end is for check mode, if it differs.
         self.answers: dict[str, t.Any] = {}
+        #: More servers → variables.
+        self.more: dict[str, t.Any] = {}
         there = folder / "collections/ansible_collections/reduced/footprint"
         (there / "plugins/action").mkdir(parents=True)
         for path in [*ROOT.glob("*"), *(ROOT / "plugins").glob("*")]:
@@ -64,7 +66,7 @@ class ControlNode:
 
         :arg variables: of the server metal2.
         """
-        servers = {"metal1": {"ansible_host": "192.0.2.11"}, "metal2": {"ansible_host": "192.0.2.12", **variables}}
+        servers = {"metal1": {"ansible_host": "192.0.2.11"}, "metal2": {"ansible_host": "192.0.2.12", **variables}, **self.more}
         (self.folder / "answers").write_text(json.dumps(self.answers), "utf-8")
         (self.folder / "calls").write_text("", "utf-8")
         (self.folder / "ansible.cfg").write_text("", "utf-8")

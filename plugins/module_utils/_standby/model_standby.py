@@ -46,7 +46,10 @@ class Voter(t.NamedTuple):
 
 
 class Job(t.NamedTuple):
-    """What is copied, where to, and how often."""
+    """What is copied, where to, and how often.
+
+    :arg former: earlier standbys that may still have copies.
+    """
 
     id: str
     cluster: str
@@ -59,6 +62,7 @@ class Job(t.NamedTuple):
     copies: int
     bandwidth_limit: int
     source: str
+    former: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass
@@ -179,6 +183,7 @@ def parse_job(data: t.Mapping[str, t.Any]) -> Job:
         copies=number(data.get("copies"), 2, 1, MOST_COPIES, "copies"),
         bandwidth_limit=number(data.get("bandwidth_limit"), 0, 0, 1 << 50, "bandwidth_limit"),
         source=parse_name(data.get("source") or "server", "source"),
+        former=tuple(parse_name(each, f"former[{index}]") for index, each in enumerate(data.get("former") or ())),
     )
 
 
@@ -188,7 +193,7 @@ def job_data(job: Job) -> dict[str, t.Any]:
     def voter(one: Voter) -> dict[str, t.Any]:
         return {**one._asdict(), "host_keys": list(one.host_keys)}
 
-    return {**job._asdict(), "standby": voter(job.standby), "witnesses": [voter(each) for each in job.witnesses]}
+    return {**job._asdict(), "standby": voter(job.standby), "witnesses": [voter(each) for each in job.witnesses], "former": list(job.former)}
 
 
 def key_name(vm_id: str) -> str:

@@ -12,7 +12,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import CHUNK, RECEIVING, STARTED, Copy, chunks_in
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import CHUNK, RECEIVING, STARTED, Copy, Job, chunks_in
 
 CHECKPOINT = "reduced-footprint-"
 _TIME = "%Y%m%dT%H%M%SZ"
@@ -97,6 +97,15 @@ def boot_verdict(answers: t.Sequence[t.Mapping[str, t.Any] | None]) -> str:
     if any(each.get("starting") for each in known):
         return WAIT
     return RUN if any(each.get("state") == RECEIVING for each in known) else WAIT
+
+
+def former(before: Job | None, job: Job, removed: t.Collection[str]) -> tuple[str, ...]:
+    """Return the standbys that may still have copies, except the one of the new job.
+
+    :arg removed: standbys whose copies were removed.
+    """
+    known = (*before.former, before.standby.name) if before else ()
+    return tuple(name for name in dict.fromkeys(known) if name != job.standby.name and name not in removed)
 
 
 def check_start(vm_id: str, copies: t.Sequence[Copy], wanted: str | None, source: str | None, confirmed: str | None, proof: t.Mapping[str, t.Any]) -> Copy:

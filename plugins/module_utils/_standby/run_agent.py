@@ -55,6 +55,19 @@ def _refuse_started(store: io_copies.CopyStore) -> None:
         raise RefusedError(f"{store.vm_id} was started on the standby.", hint="Move it back with move_vm.")
 
 
+def _refuse_other(store: io_copies.CopyStore, uuid: str) -> None:
+    """Refuse copies of a VM with the same ID, for example in another cluster: they would be pruned by those of this one.
+
+    :raises RefusedError: there are copies of another VM.
+    """
+    others = sorted({each.name for each in store.copies() if each.uuid != uuid})
+    if others:
+        raise RefusedError(
+            f"the standby has copies of another VM with the ID {store.vm_id}: {', '.join(others)}.",
+            hint="Give one of the two VMs another id, or remove its copies with vm_standby, state: absent, on the standby.",
+        )
+
+
 def _disks(store: io_copies.CopyStore, copy_id: str, given: Given) -> list[CopyDisk]:
     found = []
     for each in given["disks"]:
@@ -69,6 +82,8 @@ def _begin(store: io_copies.CopyStore, given: Given) -> dict[str, t.Any]:
     """Prepare the images of a copy, and return the digests of what an interrupted attempt already sent."""
     with store.locked():
         _refuse_started(store)
+        if given.get("uuid"):
+            _refuse_other(store, given["uuid"])
         copies = store.copies()
         base = next((each for each in copies if each.id == given.get("base")), None)
         if given.get("base") and base is None:
@@ -190,6 +205,7 @@ def _finish(store: io_copies.CopyStore, given: Given) -> dict[str, t.Any]:
                 known[index] = value
             digests[disk.target] = known
         facts = given["facts"]
+        _refuse_other(store, facts["uuid"])
         copy = Copy(
             id=given["copy"], vm=store.vm_id, uuid=facts["uuid"], name=facts["name"], source=facts["source"], at=float(facts["at"]), verified_at=time.time(),
             frozen=bool(facts["frozen"]), mode=facts["mode"], bytes=int(facts["bytes"]), seconds=float(facts["seconds"]), xml=facts["xml"],

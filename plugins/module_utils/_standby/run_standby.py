@@ -74,17 +74,18 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     _refuse_unfit(uri, record.uuid)
     limit = parse_rate(params.get("bandwidth_limit"), "bandwidth_limit")
     known = {"interval": params.get("interval_seconds"), "source": params.get("source") or platform.node(), "bandwidth_limit": limit}
+    before = store.job()
     job = parse_job({**params, **known, "name": record.name, "uuid": record.uuid, "uri": uri})
-    if _of_another(store.job(), params):
+    job = job._replace(former=plan_standby.former(before, job, params.get("former_removed") or ()))
+    if _of_another(before, params):
         message = f"the VM {job.id} of another cluster is copied from this server, and copies are stored by ID."
         raise RefusedError(message, "id", "Give one of the two VMs another id, or end the copies of the other one.")
     if check_mode:
         code = _kept_code(store)
-        changed = store.job() != job or not io_guard.is_guarded(job.name) or (code is not None and bool(io_timers.differing(job.id, job.interval, code)))
+        changed = before != job or not io_guard.is_guarded(job.name) or (code is not None and bool(io_timers.differing(job.id, job.interval, code)))
         return {"changed": changed, "diff": _diff("", _text(job) if changed else "")}
     if not (store.directory / "id_ed25519").exists():
         raise RefusedError("the key of the copies does not exist.", "state", "Use state: prepared first, and place the key on the standby.")
-    before = store.job()
     answer = io_store.StandbyHost(run_agent.MODULE, job.id, job.standby, store, io_units.keep_code()).ask("look")
     if answer["record"].get("state") == STARTED:
         raise RefusedError(f"{job.id} was started on its standby {job.standby.name}.", "id", "Move it back with move_vm.")

@@ -26,7 +26,9 @@ def standbys(vm_id: str | None = None) -> list[dict[str, t.Any]]:
 def _source(vm_id: str, now: float) -> dict[str, t.Any]:
     store = io_store.StandbyStore(vm_id)
     job, journal = t.cast(Job, store.job()), store.journal()
-    at, facts = journal.facts.get("at"), journal.facts
+    # those of an earlier standby are not copies of this one
+    facts = journal.facts if not job.former or journal.facts.get("standby") == job.standby.name else {}
+    at = facts.get("at")
     permitted = not io_guard.is_guarded(job.name) or io_guard.is_permitted(job.name)
     problem = None
     if journal.state == TAKEN:
@@ -42,6 +44,7 @@ def _source(vm_id: str, now: float) -> dict[str, t.Any]:
         "cluster": job.cluster,
         "part": SOURCE,
         "standby": job.standby.name,
+        "former_standbys": list(job.former),
         "interval_seconds": job.interval,
         "state": journal.state,
         "phase": journal.phase,
@@ -68,6 +71,7 @@ def _standby(vm_id: str, now: float) -> dict[str, t.Any]:
         "cluster": None,
         "part": STANDBY,
         "standby": None,
+        "former_standbys": [],
         "interval_seconds": None,
         "state": record.get("state", RECEIVING),
         "phase": record.get("phase"),
@@ -81,5 +85,5 @@ def _standby(vm_id: str, now: float) -> dict[str, t.Any]:
         "used_bytes": store.used(),
         "mode": last.mode if last else None,
         "frozen": last.frozen if last else None,
-        "copies": [{"id": each.id, "source": each.source, "copied": utc(each.at), "verified": utc(each.verified_at)} for each in copies],
+        "copies": [{"id": each.id, "source": each.source, "uuid": each.uuid, "copied": utc(each.at), "verified": utc(each.verified_at)} for each in copies],
     }

@@ -114,7 +114,7 @@ class Worker:
         self.at = time.time()
         described = [{"target": disk.target, "path": disk.path, "format": disk.format, "capacity": self.capacities[disk.target]} for disk in self.disks]
         needed = 0 if self.base else sum(os.stat(disk.path).st_blocks * 512 for disk in self.disks)
-        answer = self.ask("begin", copy=self.copy_id, base=self.base, disks=described, needed=needed, timeout=_LONG)
+        answer = self.ask("begin", copy=self.copy_id, base=self.base, uuid=self.job.uuid, disks=described, needed=needed, timeout=_LONG)
         self.digests = {target: base64.b64decode(text) for target, text in answer["digests"].items()}
         self.have = {target: run_agent.decoded(text) for target, text in answer["have"].items()}
         if answer["resumed"]:
@@ -156,7 +156,7 @@ class Worker:
         answer = self.ask("finish", copy=self.copy_id, disks=described, sent=sent, facts=facts, keep=self.job.copies, timeout=_LONG)
         self.journal.verified = True
         self.journal.facts.update(
-            copy=self.copy_id, at=self.at, mode=self.mode, bytes=self.bytes, chunks=answer["verified"], frozen=self.backup.frozen,
+            standby=self.job.standby.name, copy=self.copy_id, at=self.at, mode=self.mode, bytes=self.bytes, chunks=answer["verified"], frozen=self.backup.frozen,
             seconds=round(time.time() - (self.journal.started or self.at), 3),
             used=answer["used"], off=None if self.record.active else {"copy": self.copy_id, "stamps": self.stamps},
         )  # fmt: skip
@@ -190,7 +190,7 @@ def carry_out(worker: Worker) -> None:
     run_phase(worker, LOOK, worker.look)
     if worker.unchanged():
         worker.journal.verified = True
-        worker.journal.facts["at"] = time.time()
+        worker.journal.facts.update(at=time.time(), standby=worker.job.standby.name)
         return
     try:
         run_phase(worker, BEGIN, worker.begin)

@@ -14,8 +14,8 @@ import yaml
 
 from tests.support.control_node import ROOT, ControlNode
 
-COPY = {"id": "20261126T100000Z", "source": "metal2", "copied": "2026-11-26T10:00:00Z", "verified": "2026-11-26T10:00:09Z"}
-HERE = {"id": "notes", "name": "notes", "state": "running", "moved": None}
+COPY = {"id": "20261126T100000Z", "source": "metal2", "uuid": "u1", "copied": "2026-11-26T10:00:00Z", "verified": "2026-11-26T10:00:09Z"}
+HERE = {"id": "notes", "name": "notes", "uuid": "u1", "state": "running", "moved": None}
 VM = {"id": "notes", "ram": 1, "hypervisor": "qemu", "disks": [{"size": "1 GiB", "format": "qcow2"}], "standby": "metal1"}
 
 
@@ -47,6 +47,75 @@ def test_a_vm_with_copies_is_not_created_again(tmp_path: pathlib.Path, here: t.A
     assert (code != 0) is refused, output
     if refused:
         assert "vms[0].standby: notes is not on metal2, but metal1 has a copy of 2026-11-26T10:00:00Z. It would be created" in " ".join(output.split())
+
+
+@pytest.mark.parametrize(("uuid", "refused"), [("u1", False), ("u2", True)])
+def test_the_key_and_the_copies_of_another_vm_are_not_replaced(tmp_path: pathlib.Path, uuid: str, refused: bool) -> None:
+    control = ControlNode(tmp_path, "virt_node_info", "vm_standby_info", "vm_info")
+    control.answers = {
+        "virt_node_info metal1": {"node": {}},
+        "vm_standby_info metal1": {"standbys": [{"id": "notes", "part": "standby", "used_bytes": 1, "copies": [{**COPY, "uuid": uuid}]}]},
+        "vm_info metal2": {"vms": [HERE]},
+    }
+    task = {"ansible.builtin.include_role": {"name": "reduced.footprint.standby", "tasks_from": "check"}}
+    code, output = control.play([task], vms=[VM], footprint_cluster="lab")
+    assert (code != 0) is refused, output
+    if refused:
+        assert "vms[0].standby: metal1 has copies of another VM with the ID notes, from metal2. Give one" in " ".join(output.split())
+
+
+@pytest.mark.parametrize(
+    ("now", "there", "expected"),
+    [
+        # changed now: the copies stay until the new standby has one
+        ({"standby": "metal3", "former_standbys": [], "copied": "2026"}, {}, (["metal3"], [], [])),
+        ({"standby": "metal1", "former_standbys": ["metal3"], "copied": None}, {}, (["metal3"], [], [])),
+        ({"standby": "metal1", "former_standbys": ["metal3"], "copied": "2026"}, {}, (["metal3"], ["metal3"], ["metal3"])),
+        ({"standby": "metal1", "former_standbys": ["metal3"], "copied": "2026"}, {"unreachable": True, "msg": "down"}, (["metal3"], ["metal3"], [])),
+        # not in the inventory any more
+        ({"standby": "metal9", "former_standbys": ["metal8"], "copied": "2026"}, {}, ([], [], ["metal8", "metal9"])),
+        ({"standby": "metal1", "former_standbys": [], "copied": "2026"}, {}, ([], [], [])),
+    ],
+)
+def test_an_earlier_standby_keeps_neither_key_nor_copies(tmp_path: pathlib.Path, now: t.Any, there: t.Any, expected: t.Any) -> None:
+    control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
+    entry = {"id": "notes", "part": "source", "cluster": "lab", **now}
+    control.answers = {
+        "vm_standby_info metal2": {"standbys": [entry]},
+        "vm_standby_info metal3": there or {"standbys": [{"id": "notes", "part": "standby", "state": "receiving"}]},
+        "one_time_key metal3": there or {"changed": True},
+        "vm_standby metal2": {"changed": True},
+        "vm_standby metal3": there or {"changed": True},
+    }
+    control.more = {"metal3": {"ansible_host": "192.0.2.13"}}
+    folder = ROOT / "roles/standby"
+    tasks = [task for task in yaml.safe_load((folder / "tasks/main.yml").read_text("utf-8")) if not task["name"].startswith("Copy the VMs")]
+    # without the connections that it needs
+    (copy,) = [task for task in yaml.safe_load((folder / "tasks/one.yml").read_text("utf-8")) if task["name"] == "Copy the disks of the VM"]
+    values = {**yaml.safe_load((folder / "defaults/main.yml").read_text("utf-8")), **yaml.safe_load((folder / "vars/main.yml").read_text("utf-8"))}
+    values.update(vms=[VM], footprint_cluster="lab", __standby_keys={"results": []})
+    values["__standby_vm"] = {"id": "notes", "server": "metal1", "interval": 900, "copies": 2}
+    copy["vars"]["__standby_machines"] = [{"host": "192.0.2.11"}]
+    code, output = control.play([*tasks, copy], **values)
+    assert code == 0, output
+    withdrawn = [call["host"] for call in control.calls("one_time_key")]
+    removed = [call["host"] for call in control.calls("vm_standby") if call["arguments"].get("state") == "absent"]
+    (present,) = [call["arguments"] for call in control.calls("vm_standby") if "standby" in call["arguments"]]
+    assert (withdrawn, removed, sorted(present["former_removed"])) == expected, output
+
+
+def test_a_vm_that_runs_on_its_earlier_standby_gets_no_other_one(tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
+    control.more = {"metal3": {"ansible_host": "192.0.2.13"}}
+    entry = {"id": "notes", "part": "source", "cluster": "lab", "standby": "metal3", "former_standbys": [], "copied": "2026"}
+    control.answers = {
+        "vm_standby_info metal2": {"standbys": [entry]},
+        "vm_standby_info metal3": {"standbys": [{"id": "notes", "part": "standby", "state": "started"}]},
+    }
+    task = {"ansible.builtin.include_role": {"name": "reduced.footprint.standby"}}
+    code, output = control.play([task], vms=[VM], footprint_cluster="lab")
+    assert code != 0 and "notes was started on its earlier standby metal3. Move it back with move_vm" in " ".join(output.split()), output
+    assert control.calls("one_time_key") == control.calls("vm_standby") == []
 
 
 def test_the_server_of_the_vm_is_the_last_one_that_forgets_its_copies(tmp_path: pathlib.Path) -> None:

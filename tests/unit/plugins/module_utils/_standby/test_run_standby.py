@@ -11,8 +11,8 @@ import types
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, run_standby
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, Job, Voter, job_data
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_guard, io_store, plan_standby, run_agent, run_standby, run_standby_info
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, Job, Voter, job_data, parse_job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
 
 STANDBY = {"name": "metal2", "host": "192.0.2.12", "port": 22, "host_keys": ["ssh-ed25519 AAAA"]}
@@ -55,6 +55,48 @@ def test_a_move_keeps_the_copies_that_another_cluster_has_here(cluster, kept):
     store.commit(Copy("20261124T100001Z", "m", JOB.uuid, "m", "metal3", 1.0, 1.0, False, "full", 1, 1.0, "<domain/>", {}, True, ()), {})
     run_standby.apply({"id": "m", "cluster": cluster, "state": "absent"}, check_mode=False)
     assert bool(store.copies()) is kept
+
+
+def test_copies_of_another_vm_are_not_received():
+    store = io_copies.CopyStore("m")
+    store.write_record({"state": "receiving"})
+    store.commit(Copy("20261124T100001Z", "m", JOB.uuid, "blue-m", "metal3", 1.0, 1.0, False, "full", 1, 1.0, "<domain/>", {}, True, ()), {})
+    given = {"copy": "20261124T100002Z", "uuid": vm_uuid("green", "m"), "disks": [], "facts": {"uuid": vm_uuid("green", "m")}}
+    with pytest.raises(RefusedError, match="the standby has copies of another VM with the ID m: blue-m."):
+        run_agent.answer("begin", "m", given)
+    assert [each.uuid for each in store.copies()] == [JOB.uuid]
+
+
+METAL3 = Voter("metal3", "192.0.2.13", 22, ("ssh-ed25519 AAAA",))
+
+
+def test_earlier_standbys_are_known_until_their_copies_are_removed():
+    moved = JOB._replace(standby=METAL3)
+    assert plan_standby.former(None, JOB, ()) == plan_standby.former(JOB, JOB, ()) == ()
+    moved = moved._replace(former=plan_standby.former(JOB, moved, ()))
+    assert moved.former == ("metal2",)
+    # it is not forgotten by the next run, and survives the file
+    assert parse_job(job_data(moved)) == moved
+    assert plan_standby.former(moved, moved, ()) == ("metal2",)
+    assert plan_standby.former(moved, JOB, ()) == ("metal3",)
+    assert plan_standby.former(moved, moved, ["metal2"]) == ()
+
+
+@pytest.mark.parametrize(("former", "facts", "copied"), [
+    ((), {"at": 1.0}, "1970-01-01T00:00:01Z"),
+    (("metal3",), {"at": 1.0}, None),
+    (("metal3",), {"at": 1.0, "standby": "metal3"}, None),
+    (("metal3",), {"at": 1.0, "standby": "metal2"}, "1970-01-01T00:00:01Z"),
+])
+def test_a_copy_on_an_earlier_standby_is_not_one_of_the_present_one(former, facts, copied, monkeypatch):
+    monkeypatch.setattr(io_guard, "is_guarded", lambda name: False)
+    store = io_store.StandbyStore("m")
+    store.write_job(job_data(JOB._replace(former=former)))
+    journal = store.journal()
+    journal.facts.update(facts)
+    store.write(journal)
+    (entry,) = run_standby_info.standbys()
+    assert (entry["copied"], entry["former_standbys"]) == (copied, list(former))
 
 
 def test_the_vm_of_another_cluster_is_not_released():
