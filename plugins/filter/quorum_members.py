@@ -15,11 +15,15 @@ version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Converts inventory groups to the option C(quorums) of M(reduced.footprint.virt_node).
-  - A host is alive if its database is ready, or if it has no database at all.
-positional: names, members, vm_hosts, witnesses
+  - Returns the option C(quorums) of M(reduced.footprint.virt_node).
+  - A host is alive if it answers and is healthy in each service with a majority of which it is a member - database, queue, network databases.
+positional: groups, names, members, places
 options:
   _input:
+    description: Each host of the control plane with RV(reduced.footprint.controlplane_info#module:controlplane), empty for a host that does not answer.
+    type: dict
+    required: true
+  groups:
     description: Groups of the inventory, C(groups).
     type: dict
     required: true
@@ -29,18 +33,15 @@ options:
     elements: str
     required: true
   members:
-    description: Hosts with RV(reduced.footprint.galera_info#module:galera), empty for a host that does not answer.
+    description:
+      - Each service with its hosts, as returned by P(reduced.footprint.controlplane_members#filter). Witnesses vote in each group. A service
+        with other voters than the groups is a quorum of its own.
     type: dict
     required: true
-  vm_hosts:
+  places:
     description: Hosts with the server they run on, empty for a host that is a server itself.
     type: dict
     default: {}
-  witnesses:
-    description: Hosts that vote in each quorum and have no data. In O(members) they have the service V(witness) of M(reduced.footprint.controlplane_info).
-    type: list
-    elements: str
-    default: []
 seealso:
   - module: reduced.footprint.virt_node
 """
@@ -52,7 +53,7 @@ EXAMPLES = r"""
     cluster: lab
     state: absent
     confirm: metal2
-    quorums: "{{ groups | reduced.footprint.quorum_members(['controller'], {'c1': result1.galera, 'c2': {}}, {'c1': 'metal1', 'c2': 'metal2'}) }}"
+    quorums: "{{ looks | reduced.footprint.quorum_members(groups, ['controller'], members, {'c1': 'metal1', 'c2': 'metal2'}) }}"
 """
 
 RETURN = r"""
@@ -62,21 +63,21 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.plan_removal import quorums_of_groups
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_quorums import quorums
 
 
 def quorum_members(
+    looks: t.Mapping[str, t.Mapping[str, t.Any] | None],
     groups: t.Mapping[str, t.Sequence[str]],
     names: t.Sequence[str],
-    members: t.Mapping[str, t.Mapping[str, t.Any]],
-    vm_hosts: t.Mapping[str, str] | None = None,
-    witnesses: t.Sequence[str] = (),
+    members: t.Mapping[str, t.Sequence[str]],
+    places: t.Mapping[str, str] | None = None,
 ) -> dict[str, list[dict[str, t.Any]]]:
-    """Return the members of each quorum; see :func:`quorums_of_groups`."""
+    """Return the members of each quorum; see :func:`quorums`."""
     try:
-        return quorums_of_groups(groups, names, members, vm_hosts or {}, witnesses)
+        return quorums(looks, groups, names, members, places or {})
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise AnsibleFilterError(f"quorum_members: expected groups of an inventory and results of galera_info: {error!r}") from None
+        raise AnsibleFilterError(f"quorum_members: expected results of controlplane_info, groups and members of services: {error!r}") from None
 
 
 class FilterModule:

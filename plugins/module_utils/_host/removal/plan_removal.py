@@ -162,31 +162,3 @@ def refusal(node: str, plan: RemovalPlan, policy: RemovalPolicy, confirm: str | 
             f"Move the members to other servers first{', list all members in quorums' if unknown else ''}, or set break_quorum: true.",
         )
     return None
-
-
-def quorums_of_groups(
-    groups: t.Mapping[str, t.Sequence[str]],
-    names: t.Sequence[str],
-    members: t.Mapping[str, t.Mapping[str, t.Any]],
-    vm_hosts: t.Mapping[str, str],
-    witnesses: t.Sequence[str] = (),
-) -> dict[str, list[dict[str, t.Any]]]:
-    """Return the members of each quorum for the option ``quorums``, from the inventory and the gathered facts.
-
-    :arg names: inventory groups whose hosts form a quorum.
-    :arg members: host → ``galera`` as returned by ``galera_info``; a member that does not answer is unhealthy, one that answers and has
-        no database is healthy.
-    :arg vm_hosts: host → its server, empty for a server.
-    :arg witnesses: hosts that vote in each quorum and have no data; their ``members`` are the service ``witness`` of ``controlplane_info``.
-    """
-    found = {}
-    for name in names:
-        if groups.get(name):
-            found[name] = [_member(host, members.get(host) or {}, vm_hosts.get(host)) for host in groups[name]]
-            more = [host for host in witnesses if host not in groups[name]]
-            found[name] += [{"name": host, "server": vm_hosts.get(host) or host, "alive": (members.get(host) or {}).get("problems") == []} for host in more]
-    return found
-
-
-def _member(name: str, galera: t.Mapping[str, t.Any], server: str | None) -> dict[str, t.Any]:
-    return {"name": name, "server": str(server or name), "alive": bool(galera.get("ready") or galera.get("installed") is False)}

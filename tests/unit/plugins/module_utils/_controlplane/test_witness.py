@@ -15,7 +15,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.pl
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_gate import check_gate
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_rolling import parse_request, plan
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import build_status
-from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.plan_removal import quorums_of_groups
 from tests.support.controlplane import galera, look, rabbitmq, unit
 
 MEMBERS = {"galera": ["c1", "c2"], "rabbitmq": ["c1", "c2", "w"], "witness": ["w"]}
@@ -103,11 +102,6 @@ def test_the_grades_of_added_and_removed_servers() -> None:
     vms = {"m1": [{"name": "c1", "id": "c1", "cluster": "lab", "uuid": "1"}], "m2": [{"name": "c2", "id": "c2", "cluster": "lab", "uuid": "2"}]}
     assert steps({}, vms, {}, ["c1", "c2"], "lab", ["w"])["before"] == "quorum"
     assert steps({}, vms, {}, ["c1", "c2"], "lab")["before"] == "none"
-    groups = {"controller": ["c1", "c2"]}
-    facts = {"c1": {"ready": True}, "c2": {"ready": True}, "w": {"problems": []}}
-    found = quorums_of_groups(groups, ["controller"], facts, {"c1": "m1", "c2": "m2"}, ["w"])["controller"]
-    assert found[-1] == {"name": "w", "server": "w", "alive": True}
-    assert quorums_of_groups(groups, ["controller"], {"w": {}}, {}, ["w"])["controller"][-1]["alive"] is False
 
 
 def test_the_look_of_a_controller_is_unchanged() -> None:

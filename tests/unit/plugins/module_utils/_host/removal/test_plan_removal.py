@@ -126,24 +126,3 @@ def test_bad_quorums(value, path):
     with pytest.raises(InputError) as caught:
         parse_quorums(value)
     assert caught.value.path == path
-
-
-def test_members_from_the_inventory():
-    members = {
-        "c1": {"installed": True, "ready": True},
-        "c2": {"installed": True, "ready": False},
-        "c3": {},
-        # no database there: nothing but the answer counts
-        "c4": {"installed": False},
-    }
-    vm_hosts = {"c1": "metal1", "c2": "metal2", "c3": "metal3", "c4": ""}
-    groups = {"controller": ["c1", "c2", "c3", "c4", "c5"]}
-    found = plan_of.quorums_of_groups(groups, ["controller", "rabbit"], members, vm_hosts)
-    assert [(one["name"], one["server"], one["alive"]) for one in found["controller"]] == [
-        ("c1", "metal1", True),
-        ("c2", "metal2", False),
-        ("c3", "metal3", False),
-        ("c4", "c4", True),
-        ("c5", "c5", False),
-    ]
-    assert list(found) == ["controller"] and parse_quorums(found)["controller"][0].alive

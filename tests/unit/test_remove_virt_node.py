@@ -1,0 +1,42 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The playbook remove_virt_node: what the module learns about the members of the control plane."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+from tests.support.control_node import ROOT, ControlNode
+from tests.support.controlplane import galera, look, rabbitmq
+
+NAMES = ("metal1", "metal2", "metal3")
+LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+
+
+def test_a_member_whose_queue_is_down_does_not_count_as_remaining(tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "controlplane_info", "vm_info", "virt_node_info", "footprint_plan", "virt_node")
+    # the servers are the members themselves
+    shared = {**LOCAL, "footprint_cluster": "lab", "remove_virt_node_quorums": ["virt"], "galera_group": "virt", "rabbitmq_group": "virt"}
+    control.more = {name: {**shared, "ansible_host": f"192.0.2.1{name[-1]}"} for name in ("metal1", "metal3")}
+    healthy = look(galera=galera(), rabbitmq=rabbitmq(NAMES))
+    control.answers = {
+        **{f"controlplane_info {name}": {"controlplane": healthy} for name in NAMES},
+        "controlplane_info metal3": {"controlplane": look(galera=galera(), rabbitmq=rabbitmq(state="inactive"))},
+        **{f"vm_info {name}": {"vms": []} for name in NAMES},
+        **{f"virt_node_info {name}": {"node": {}} for name in NAMES},
+        "footprint_plan localhost": {"servers": []},
+        "virt_node metal2": {"changed": True, "removal": {"lines": ["remove record"]}, "actions": []},
+    }
+    values = {**shared, "remove_virt_node_name": "metal2", "remove_virt_node_confirm": "metal2"}
+    code, output = control.run(str(ROOT / "playbooks/remove_virt_node.yml"), "-e", "remove_virt_node_name=metal2", **values)
+    assert code == 0, output
+    (call,) = control.calls("virt_node")
+    assert {one["name"]: one["alive"] for one in call["arguments"]["quorums"]["virt"]} == {"metal1": True, "metal2": True, "metal3": False}, output
+    # one that does not answer
+    control.answers["controlplane_info metal1"] = {"unreachable": True, "msg": "down"}
+    code, output = control.run(str(ROOT / "playbooks/remove_virt_node.yml"), "-e", "remove_virt_node_name=metal2", **values)
+    (call,) = control.calls("virt_node")
+    assert {one["name"]: one["alive"] for one in call["arguments"]["quorums"]["virt"]} == {"metal1": False, "metal2": True, "metal3": False}, output
