@@ -18,7 +18,7 @@ description:
   - A cluster that has a leader is joined; a second one is never created. If no member has data, the first one creates the cluster.
   - A member that does not answer while no other has data, two clusters, servers that are not listed, and a cluster without a majority are
     refused, with the reason.
-positional: addresses, force, gone
+positional: addresses, force, gone, started
 options:
   _input:
     description:
@@ -37,6 +37,10 @@ options:
     description: Addresses of members that left permanently.
     type: list
     elements: str
+  started:
+    description: Whether this run has started the members that were stopped. Before that O(force) has no effect, because together they may have a leader.
+    type: bool
+    default: true
 """
 
 EXAMPLES = r"""
@@ -59,12 +63,16 @@ from ansible_collections.reduced.footprint.plugins.module_utils._ovn import plan
 
 
 def ovn_database_decision(
-    looks: t.Mapping[str, t.Mapping[str, t.Any] | None], addresses: t.Mapping[str, str], force: str | None = None, gone: t.Sequence[str] | None = None
+    looks: t.Mapping[str, t.Mapping[str, t.Any] | None],
+    addresses: t.Mapping[str, str],
+    force: str | None = None,
+    gone: t.Sequence[str] | None = None,
+    started: bool = True,
 ) -> dict[str, t.Any]:
     """Return the decisions for all databases as plain values; see :func:`plan_ovn.decide_all`."""
     try:
         members = {name: facts["databases"] if facts else None for name, facts in looks.items()}
-        return plan_ovn.decide_all(members, addresses, force or "", tuple(gone or ()))
+        return plan_ovn.decide_all(members, addresses, force or "", tuple(gone or ()), started)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise AnsibleFilterError(f"ovn_database_decision: expected results of ovn_database_info: {error!r}") from None
 

@@ -129,7 +129,7 @@ class Decision:
 
 
 def decide(
-    looks: t.Mapping[str, Look | None], addresses: t.Mapping[str, str], database: str, force: str = "", gone: t.Sequence[str] = ()
+    looks: t.Mapping[str, Look | None], addresses: t.Mapping[str, str], database: str, force: str = "", gone: t.Sequence[str] = (), started: bool = True
 ) -> Decision:
     """Decide which member creates the cluster of a database and which members join it.
 
@@ -137,16 +137,21 @@ def decide(
     :arg addresses: address of each member.
     :arg force: member that the operator chose to start from.
     :arg gone: addresses of members that left permanently.
+    :arg started: this run has started the members that were stopped; before that none is forced, because together they may have a leader.
     """
     raft = {name: raft_address(addresses[name], database) for name in looks}
     left = {raft_address(address, database) for address in gone}
     warnings = _warnings(looks)
-    found = _decide(looks, raft, database, force, left)
+    found = _decide(looks, raft, database, force, left, started)
     return dataclasses.replace(found, warnings=warnings)
 
 
 def decide_all(
-    members: t.Mapping[str, t.Mapping[str, t.Mapping[str, t.Any]] | None], addresses: t.Mapping[str, str], force: str = "", gone: t.Sequence[str] = ()
+    members: t.Mapping[str, t.Mapping[str, t.Mapping[str, t.Any]] | None],
+    addresses: t.Mapping[str, str],
+    force: str = "",
+    gone: t.Sequence[str] = (),
+    started: bool = True,
 ) -> dict[str, t.Any]:
     """Return the decisions for all databases in the form that the role uses.
 
@@ -155,7 +160,7 @@ def decide_all(
     found = {}
     for database in DATABASES:
         looks = {name: Look.from_facts(facts[database]) if facts else None for name, facts in members.items()}
-        found[database] = decide(looks, addresses, database, force, gone)
+        found[database] = decide(looks, addresses, database, force, gone, started)
     refused = [one for one in found.values() if one.action == "refuse"]
     answering = [name for name, facts in members.items() if facts]
     return {
@@ -191,13 +196,18 @@ def _steps(decision: Decision, name: str) -> dict[str, t.Any]:
     return found
 
 
-def _decide(looks: t.Mapping[str, Look | None], raft: t.Mapping[str, str], database: str, force: str, left: t.Container[str]) -> Decision:
+def _decide(
+    looks: t.Mapping[str, Look | None], raft: t.Mapping[str, str], database: str, force: str, left: t.Container[str], started: bool
+) -> Decision:
     if not looks:
         return Decision("refuse", "the databases of OVN have no members.", "Add hosts to the inventory group.")
     known = {name: look for name, look in looks.items() if look}
     missing = [name for name in looks if name not in known]
     filled = {name: look for name, look in known.items() if look.file == CLUSTERED}
     serving = [name for name, look in filled.items() if look.running and look.leader]
+    stopped = [name for name, look in filled.items() if not look.running]
+    if force and not serving and stopped and not started:
+        return Decision("start", f"{', '.join(stopped)} is stopped, and starts before {force} may be forced to start {database}.")
     if force and not serving:
         return _force(known, missing, filled, raft, database, force)
     if force in serving:
@@ -226,7 +236,6 @@ def _decide(looks: t.Mapping[str, Look | None], raft: t.Mapping[str, str], datab
     seeds = tuple(raft[name] for name in serving)
     if empty or kick:
         return Decision("join" if empty else "kick", f"{serving[0]} is in a cluster with a leader.", "", join=empty, seeds=seeds, kick=kick, kicker=serving[0])
-    stopped = [name for name, look in filled.items() if not look.running]
     if stopped:
         return Decision("start", f"{', '.join(stopped)} is stopped.")
     return Decision("none", "all members that answer are in the cluster.", seeds=seeds)

@@ -122,6 +122,16 @@ def test_a_forced_member_starts_a_new_cluster():
     assert later.force == ""
 
 
+def test_stopped_members_are_started_before_one_is_forced():
+    looks = {"a": None, "b": serving(leader=""), "c": Look(CLUSTERED, "one")}
+    found = decide(looks, force="b", started=False)
+    assert (found.action, found.force, found.discard) == ("start", "", ()) and "c is stopped, and starts before b may be forced" in found.reason
+    # it was started: both have a leader, or it does not run
+    assert decide({**looks, "b": serving(), "c": serving()}, force="b").force == ""
+    assert decide(looks, force="b").force == "b"
+    assert decide({**looks, "c": serving(leader="")}, force="b", started=False).force == "b"
+
+
 def test_a_forced_member_never_overrules_a_leader():
     assert decide({name: serving() for name in ADDRESSES}, force="b").action == "none"
 
