@@ -107,6 +107,9 @@ backup:
     bytes:
       description: Size of the file.
       type: int
+    unpacked_bytes:
+      description: Size of the unpacked data, which a restore requires next to the data directory.
+      type: int
     uuid:
       description: UUID of the cluster.
       type: str

@@ -11,8 +11,9 @@ import pathlib
 import typing as t
 
 import pytest
+import yaml
 
-from tests.support.control_node import ControlNode
+from tests.support.control_node import ROOT, ControlNode
 
 
 @pytest.mark.parametrize("named", ["metal2, metal4", ["metal4"]])
@@ -22,3 +23,23 @@ def test_a_server_that_is_not_in_the_inventory_is_not_ignored(tmp_path: pathlib.
     code, output = control.run("reduced.footprint.add_server", "--check", "-e", json.dumps(given))
     assert code != 0 and "add_server_servers: metal4 is not a virt host of this run. Use some of metal1, metal2" in " ".join(output.split())
     assert not control.calls()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "refused"),
+    [
+        ({"unreachable": True, "msg": "down"}, {"changed": True}, False),
+        ({"failed": True, "msg": "the server is not running."}, {"changed": False}, False),
+        ({"unreachable": True, "msg": "down"}, {"failed": True, "msg": "the server is not running."}, True),
+    ],
+)
+def test_the_account_of_the_probe_is_dropped_on_a_controller_that_answers(tmp_path: pathlib.Path, first: t.Any, second: t.Any, refused: bool) -> None:
+    control = ControlNode(tmp_path, "write_probe")
+    control.answers = {"write_probe metal1": first, "write_probe metal2": second}
+    plays = yaml.safe_load((ROOT / "playbooks/add_server.yml").read_text("utf-8"))
+    (tasks,) = [play["tasks"][1:] for play in plays if play["name"] == "Stop the write probe"]
+    controllers = [{"ansible.builtin.add_host": {"name": name, "groups": "controller"}} for name in ("metal1", "metal2")]
+    code, output = control.play([*controllers, *tasks])
+    assert (code != 0) is refused, output
+    assert [call["host"] for call in control.calls()] == ["metal1", "metal2"]
+    assert not refused or "no controller drops it: down; the server is not running." in " ".join(output.split())

@@ -32,6 +32,7 @@ class Backup:
     :arg server: version of the server that was backed up.
     :arg uuid: cluster uuid, with ``seqno`` the exact position of the data.
     :arg gtid: position in the binary log, empty without one.
+    :arg unpacked_bytes: size of the data after it was unpacked and prepared; 0 in the metadata of earlier versions.
     """
 
     name: str
@@ -47,6 +48,12 @@ class Backup:
     seqno: int
     gtid: str = ""
     databases: tuple[str, ...] = ()
+    unpacked_bytes: int = 0
+
+    @property
+    def room(self) -> int:
+        """Return the bytes that are required to unpack it."""
+        return max(2 * self.bytes, self.unpacked_bytes + self.unpacked_bytes // 10)
 
     def as_dict(self) -> dict[str, t.Any]:
         """Return plain values for Ansible and the metadata file."""
@@ -104,7 +111,7 @@ def parse_backup(content: t.Any, path: str) -> Backup:
         if field.name not in content and field.default is dataclasses.MISSING:
             raise InputError("is missing.", path=f"{path}.{field.name}", hint=hint)
         value = content.get(field.name, field.default)
-        wanted: t.Any = {"bytes": int, "seqno": int, "databases": (list, tuple)}.get(field.name, str)
+        wanted: t.Any = {"bytes": int, "unpacked_bytes": int, "seqno": int, "databases": (list, tuple)}.get(field.name, str)
         if not isinstance(value, wanted) or isinstance(value, bool):
             raise InputError(f"expected {getattr(wanted, '__name__', 'list')}, got {shown(value)}.", path=f"{path}.{field.name}", hint=hint)
         given[field.name] = value

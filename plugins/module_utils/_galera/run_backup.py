@@ -107,6 +107,7 @@ def _make(name: str, made: str, folder: pathlib.Path, request: BackupRequest, da
         tool.prepare(proof)
         uuid, seqno = tool.position(proof)
         gtid = tool.gtid(proof)
+        unpacked = taken(proof)
     backup = Backup(
         name=name,
         file=file,
@@ -121,6 +122,7 @@ def _make(name: str, made: str, folder: pathlib.Path, request: BackupRequest, da
         seqno=seqno,
         gtid=gtid,
         databases=tuple(row[0] for row in database.query(_DATABASES)),
+        unpacked_bytes=unpacked,
     )
     _publish(partial, folder, backup)
     return backup

@@ -151,7 +151,7 @@ def _prepared(request: DataRequest, place: Directory, tool: Mariabackup, check_m
     if not check_mode:
         with _partial(place.prepared) as partial:
             partial.mkdir(mode=0o700)
-            _require_room(partial, 2 * backup.bytes)
+            _require_room(partial, backup.room)
             tool.unpack(file, partial, backup.compression)
             tool.prepare(partial)
             found = tool.position(partial)
