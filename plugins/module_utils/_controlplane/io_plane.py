@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import pathlib
 import re
+import ssl
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
@@ -48,6 +49,17 @@ def units(names: t.Sequence[str], timeout: float = 20) -> dict[str, dict[str, t.
             "path": fields.get("SourcePath") or fields.get("FragmentPath") or "",
         }
     return found
+
+
+def expiry(path: str, timeout: float = 20) -> float | None:
+    """Return when a certificate expires, in seconds since the epoch; ``None`` without a certificate, or if it cannot be read."""
+    if not path or not pathlib.Path(path).is_file():
+        return None
+    try:
+        done = run(["openssl", "x509", "-noout", "-enddate", "-in", path], timeout=timeout)
+        return float(ssl.cert_time_to_seconds(done.stdout.strip().partition("=")[2]))
+    except (CommandError, ValueError):
+        return None
 
 
 def enabled_state(name: str, timeout: float = 20) -> str:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane
-
 NONE, REPLACE = "none", "replace"
 #: What becomes of a VM: joins its peers again; is started from its copy and moved; is moved from its standby; is created with empty disks; runs on
 #: another server; is not created.
@@ -46,7 +44,7 @@ class Known(t.NamedTuple):
     :arg master: name of the master, if this server is the destination of its migration.
     """
 
-    members: plan_controlplane.Members
+    members: t.Mapping[str, t.Sequence[str]]
     places: t.Mapping[str, str]
     servers: t.Mapping[str, str]
     hosts: t.Sequence[str]
@@ -68,7 +66,7 @@ class Found(t.NamedTuple):
     :arg errors: virt host → why it could not be read.
     """
 
-    looks: plan_controlplane.Looks
+    looks: t.Mapping[str, t.Optional[t.Mapping[str, t.Any]]]
     servers: t.Mapping[str, t.Mapping[str, t.Any]]
     machine: t.Mapping[str, str]
     answering: t.Sequence[str] = ()

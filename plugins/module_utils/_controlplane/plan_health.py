@@ -32,6 +32,7 @@ class Service:
     :arg majority: whether it needs more than half of its members to serve; other services need one.
     :arg votes_in: the service whose quorum its members count in; it serves no clients itself.
     :arg programs: possible paths of its program, if its unit does not belong to a package.
+    :arg certificate: path of its certificate, which the roles renew.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Service:
     majority: bool = False
     votes_in: str = ""
     programs: tuple[str, ...] = ()
+    certificate: str = ""
 
     def needed(self, votes: int) -> int:
         """Return how many of its votes it needs to serve."""
@@ -49,13 +51,24 @@ class Service:
 SERVICES: t.Mapping[str, Service] = {
     service.name: service
     for service in (
-        Service("galera", (("mariadb.service",),), majority=True),
-        Service("rabbitmq", (("rabbitmq-server.service",),), majority=True),
-        Service(WITNESS, ((f"garbd@{CLUSTER}.service",),), votes_in="galera", programs=("/usr/bin/garbd", "/usr/sbin/garbd")),
+        Service("galera", (("mariadb.service",),), majority=True, certificate="/etc/reduced.footprint/galera/certificate.pem"),
+        Service("rabbitmq", (("rabbitmq-server.service",),), majority=True, certificate="/etc/rabbitmq/footprint-tls/certificate.pem"),
+        Service(
+            WITNESS,
+            ((f"garbd@{CLUSTER}.service",),),
+            votes_in="galera",
+            programs=("/usr/bin/garbd", "/usr/sbin/garbd"),
+            certificate=f"/etc/reduced.footprint/witness/{CLUSTER}/certificate.pem",
+        ),
         Service("memcached", (("memcached.service",),)),
-        Service("load_balancer", (("haproxy.service",), ("keepalived.service",))),
+        Service("load_balancer", (("haproxy.service",), ("keepalived.service",)), certificate="/etc/haproxy/footprint-edge.pem"),
         Service("keystone", (("footprint-keystone.service", "keystone.service", "apache2.service", "httpd.service"),)),
-        Service("ovn_database", (("ovn-ovsdb-server-nb.service",), ("ovn-ovsdb-server-sb.service",)), majority=True),
+        Service(
+            "ovn_database",
+            (("ovn-ovsdb-server-nb.service",), ("ovn-ovsdb-server-sb.service",)),
+            majority=True,
+            certificate="/etc/reduced.footprint/ovn/certificate.pem",
+        ),
         *(Service(one.name, tuple((unit,) for unit in one.units), majority=one.majority) for one in OPENSTACK.values()),
     )
 }

@@ -226,7 +226,7 @@ def _proof(request: Request, known: Known, found: Found, record: t.Mapping[str, 
 
 
 def _other_machine(request: Request, found: Found, record: t.Mapping[str, t.Any] | None) -> str:
-    """Return why the machine of the management controller is not the earlier one, as far as their UUIDs tell; firmware may give several machines the same."""
+    """Return why the machine of the management controller is not the earlier one, according to their UUIDs; firmware may give several machines the same."""
     if not found.power_uuid:
         return ""
     here = found.machine.get("machine_id")

@@ -16,6 +16,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.repor
 _STARTED = "started"
 #: Services that stop without a majority.
 _VOTING = ("galera", "rabbitmq")
+#: The roles renew certificates 60 days before they expire.
+_RENEWED_DAYS = 30
 _WORST_FIRST = ("none", "restart", "quorum")
 _WORDS = {plan_controlplane.OK: "ok  ", plan_controlplane.WIP: "wip ", plan_controlplane.DEGRADED: "DEGRADED", plan_controlplane.DOWN: "DOWN"}
 
@@ -66,6 +68,7 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     witnesses = set((found.get("members") or {}).get(plan_health.WITNESS) or ())
     lines.extend(_controllers(controllers, witnesses))
     lines.extend(Line(name, report.state == plan_controlplane.OK, report.text, state=report.state) for name, report in reports.items())
+    lines.extend(_certificates(looks))
     lines.extend(_addresses(reports))
     lines.extend(Line("writer", True, f"clients of {name} are sent to {member}") for name, member in sorted(plan_controlplane.writers_of(looks).items()))
     lines.extend(_migration(migration) for migration in found.get("migrations") or [])
@@ -210,6 +213,20 @@ def _controllers(controllers: t.Mapping[str, t.Any], witnesses: t.Container[str]
         if bad:
             text += f" ({'; '.join(f'{service}: ' + ', '.join(why) for service, why in sorted(bad.items()))})"
         yield Line(f"{kind} {name}", not bad, text, state=plan_controlplane.WIP if wip else plan_controlplane.DEGRADED if bad else plan_controlplane.OK)
+
+
+def _certificates(looks: plan_controlplane.Looks) -> t.Iterator[Line]:
+    """Yield one line for each service with certificates that expire soon: nothing works without them, and only a deployment renews them."""
+    soon: dict[str, dict[int, list[str]]] = {}
+    for host, look in sorted(looks.items()):
+        for name, part in ((look or {}).get("services") or {}).items():
+            days = (part.get("certificate") or {}).get("days")
+            if days is not None and days < _RENEWED_DAYS:
+                soon.setdefault(name, {}).setdefault(int(days), []).append(host)
+    for name, found in sorted(soon.items()):
+        texts = [f"{'expired' if days < 0 else f'expires in {days} days'} on {', '.join(hosts)}" for days, hosts in sorted(found.items())]
+        state = plan_controlplane.DOWN if min(found) < 0 else plan_controlplane.DEGRADED
+        yield Line(f"certificate of {name}", False, f"{'; '.join(texts)}. Run deploy_controllers, which renews it; replace one that you gave", state=state)
 
 
 def _addresses(reports: t.Mapping[str, plan_controlplane.Report]) -> t.Iterator[Line]:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 import typing as t
 
@@ -22,6 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.pl
     problems,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._galera import run_galera
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.io_haproxy import HaProxy
@@ -176,8 +178,16 @@ def look(
         if request.packages:
             _add_packages(services)
         if not why or clock() - began >= request.wait_timeout:
+            _add_certificates(services, request.cluster)
             return {**found, "problems": why, "waited_seconds": round(clock() - began, 1)}
         sleep(_PAUSE)
+
+
+def _add_certificates(services: t.Mapping[str, t.Any], cluster: str) -> None:
+    for name, seen in services.items():
+        expiry = io_plane.expiry(SERVICES[name].certificate.replace(CLUSTER, cluster))
+        if expiry is not None:
+            seen["certificate"] = {"expires": utc(expiry), "days": math.floor((expiry - time.time()) / 86400)}
 
 
 def _add_packages(services: t.Mapping[str, t.Any]) -> None:

@@ -14,6 +14,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_listeners, io_plane
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import Completed
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
@@ -53,6 +54,16 @@ CLUSTER: dict[str, t.Any] = {
     "alarms": [],
     "versions": {"rabbit@c1": {"rabbitmq_version": "3.10.8"}},
 }
+
+
+def test_the_expiry_of_a_certificate(tmp_path, monkeypatch):
+    authority = io_certificates.make_authority("test", 1_700_000_000, 10)
+    (tmp_path / "edge.pem").write_text(authority.certificate + authority.key, "ascii")
+    assert abs(io_plane.expiry(str(tmp_path / "edge.pem")) - (1_700_000_000 + 10 * 86400)) <= 86400
+    (tmp_path / "broken.pem").write_text("no certificate", "ascii")
+    assert io_plane.expiry(str(tmp_path / "broken.pem")) is None and io_plane.expiry(str(tmp_path / "missing.pem")) is None and io_plane.expiry("") is None
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert io_plane.expiry(str(tmp_path / "edge.pem")) is None
 
 
 def test_units_are_returned_in_the_order_of_their_names(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -146,6 +146,23 @@ def test_two_of_three_databases_lost_is_down() -> None:
     assert report["services"]["galera"]["members"]["c2"] == {"state": "down", "why": ["does not answer"]}
 
 
+@pytest.mark.parametrize(
+    ("days", "line", "state"),
+    [
+        ({"c1": 400, "c2": 30, "c3": 31}, "", "ok"),
+        ({"c1": 400, "c2": 29, "c3": 29}, "DEGRADED certificate of galera: expires in 29 days on c2, c3. Run deploy_controllers", "degraded"),
+        ({"c1": 3, "c2": -1, "c3": 400}, "DOWN certificate of galera: expired on c2; expires in 3 days on c1.", "down"),
+    ],
+)
+def test_certificates_that_expire_soon(days: dict[str, int], line: str, state: str) -> None:
+    found = copy.deepcopy(HEALTHY)
+    for name, left in days.items():
+        found["controllers"][name]["look"]["services"]["galera"]["certificate"] = {"expires": "2027-01-01T00:00:00Z", "days": left}
+    report = build_status(found)
+    assert report["state"] == state and [text for text in report["lines"] if "certificate" in text] == [text for text in report["lines"] if line and line in text]
+    assert not line or any(line in text for text in report["lines"])
+
+
 def test_an_empty_footprint_is_no_failure() -> None:
     report = build_status({})
     assert report["ok"]

@@ -90,6 +90,13 @@ def test_what_is_noted_is_read_again():
     assert parse_backup(ONE.as_dict(), "x") == ONE
 
 
+def test_the_room_for_a_restore():
+    # metadata of an earlier version does not have the size of the unpacked data
+    content = {key: value for key, value in ONE.as_dict().items() if key != "unpacked_bytes"}
+    assert parse_backup(content, "x").room == 2 * ONE.bytes
+    assert parse_backup({**content, "unpacked_bytes": 100_000}, "x").room == 110_000
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

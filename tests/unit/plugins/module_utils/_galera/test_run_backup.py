@@ -16,7 +16,6 @@ import shutil
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera import run_backup, run_data
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_backup import parse_backup
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_backup import BackupRequest, backups, inspect, keep, make
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_data import DataRequest, ensure_data
 
@@ -363,33 +362,21 @@ def test_killed_at_any_rename_it_is_completed(tmp_path, datadir, story, monkeypa
         ({"label": "../x"}, "label: '../x' is not valid as part"),
         ({"file": None}, "file: a backup is required"),
         ({"file": "/nowhere"}, "does not match the backup"),
+        ({"unpacked_bytes": 1 << 60}, "are required next to the data directory"),
         ({"seqno": 18}, "the file has position .*:17, its metadata says .*:18"),
         ({"tool": Tool(version="11.4.1-MariaDB")}, "the backup is from MariaDB"),
     ],
 )
 def test_what_is_refused(tmp_path, datadir, change, words):
     unused, backup = made(tmp_path, datadir)
-    more = {"file": str(tmp_path / "spool" / backup.file), "backup": backup, **{key: change[key] for key in change if key != "seqno"}}
-    if "seqno" in change:
-        more["backup"] = dataclasses.replace(backup, seqno=change["seqno"])
+    more = {"file": str(tmp_path / "spool" / backup.file), "backup": backup, **change}
+    noted = {key: more.pop(key) for key in ("seqno", "unpacked_bytes") if key in more}
+    more["backup"] = dataclasses.replace(backup, **noted)
     server = Server(datadir)
     with pytest.raises((InputError, RefusedError), match=words):
         data("prepared", server, **more)
     assert server.done == [] and (datadir / "ibdata1").read_text(encoding="ascii") == "old"
     assert not (datadir.parent / "mysql.before-x.prepared").exists()
-
-
-def test_the_unpacked_data_must_fit_next_to_the_database(tmp_path, datadir, monkeypatch):
-    unused, backup = made(tmp_path, datadir)
-    assert backup.unpacked_bytes > 0
-    more = {"file": str(tmp_path / "spool" / backup.file), "backup": dataclasses.replace(backup, unpacked_bytes=10 << 30)}
-    monkeypatch.setattr(run_data, "free", lambda unused: 10 << 30)
-    with pytest.raises(RefusedError, match="11.0 GiB are required next to the data directory"):
-        data("prepared", Server(datadir), **more)
-    assert not (datadir.parent / "mysql.before-x.prepared").exists()
-    # metadata of an earlier version does not have it
-    content = {key: value for key, value in backup.as_dict().items() if key != "unpacked_bytes"}
-    assert parse_backup(content, "backup").room == 2 * backup.bytes
 
 
 def test_nothing_is_replaced_by_nothing(datadir):

@@ -13,9 +13,32 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._host.identity import io_identity, run_identity
+from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.model_identity import same_uuid
 
 FIRST, SECOND, THIRD = ("1" * 32, "2" * 32, "3" * 32)
+UUID = "4c4c4544-0042-3510-8052-b4c04f565231"
 AT, LATER = "20261125T190000Z", "20261126T190000Z"
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (UUID, True),
+        (UUID.upper(), True),
+        # in the byte order of the first three fields in which some controllers report it
+        ("44454c4c-4200-1035-8052-b4c04f565231", True),
+        (UUID.replace("-", ""), True),
+        (f"{UUID[:-1]}2", False),
+        ("", False),
+        ("unknown", False),
+    ],
+)
+def test_the_same_uuid(other: str, same: bool) -> None:
+    assert same_uuid(UUID, other) is same and same_uuid(other, UUID) is same
+
+
+def test_texts_that_are_no_uuid() -> None:
+    assert same_uuid("Not Specified", "not specified ") and not same_uuid("", "")
 
 
 def machine(machine_id: str = FIRST, address: str = "192.0.2.12", name: str = "metal2", **more: t.Any) -> dict[str, t.Any]:
