@@ -10,19 +10,18 @@ restart of the server: whatever fails afterwards, the VM stays off.
 
 from __future__ import annotations
 
-import os
 import pathlib
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import RUN, private_folder, read_text, sync_path, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import RUN, private_folder, sync_path, write_atomic
 
 GUARDED = pathlib.Path("/var/lib/reduced.footprint/standby-guarded")
 PERMITS = RUN / "standby"
 HOOKS = pathlib.Path("/etc/libvirt/hooks/qemu.d")
 HOOK = "reduced-footprint-standby"
-_DAEMONS = ("virtqemud.service", "libvirtd.service")
+#: The daemons that call it.
+DAEMONS = ("virtqemud.service", "libvirtd.service")
 
-_SCRIPT = f"""#!/bin/sh
+SCRIPT = f"""#!/bin/sh
 # Refuses the start of a VM with a standby until it is known that it was not started there (reduced.footprint).
 [ "$2" = prepare ] || exit 0
 [ -e "{GUARDED}/$1" ] || exit 0
@@ -30,19 +29,6 @@ _SCRIPT = f"""#!/bin/sh
 echo "$1 has a standby that has not confirmed yet that the VM does not run there; see systemctl status reduced-footprint-standby-guard" >&2
 exit 1
 """
-
-
-def install_hook(hooks: pathlib.Path | None = None) -> bool:
-    """Install the hook; returns whether that changed something."""
-    path = (hooks or HOOKS) / HOOK
-    if read_text(path) == _SCRIPT and os.access(path, os.X_OK):
-        return False
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
-    write_atomic(path, _SCRIPT, mode=0o755)
-    # libvirt looks for hooks when it starts; guests keep running meanwhile
-    for daemon in _DAEMONS:
-        run(["systemctl", "try-restart", daemon], ok=range(256))
-    return True
 
 
 def guard(domain: str, *, permitted: bool) -> None:

@@ -16,6 +16,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units
+from ansible_collections.reduced.footprint.plugins.module_utils._service import run_service_files
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_guard, io_store, io_timers, plan_standby, run_agent, run_taken
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import STARTED, Job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
@@ -24,6 +25,17 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_dom
 _POLL = 5.0
 _ASK = 30.0
 _LOCK = 300.0
+
+
+def install_hook(*, check_mode: bool) -> bool:
+    """Install the hook of libvirt, and let libvirt find it; returns whether that changes something.
+
+    libvirt looks for hooks when it starts, so a run that was killed before the restart is completed by the next one. Guests keep running.
+    """
+    path = str(io_guard.HOOKS / io_guard.HOOK)
+    files = [{"path": path, "content": io_guard.SCRIPT, "mode": "0755"}]
+    units = [{"name": daemon, "restart_after": [path]} for daemon in io_guard.DAEMONS]
+    return bool(run_service_files.configure({"files": files, "units": units}, check_mode=check_mode)["changed"])
 
 
 def records(job: Job, store: io_store.StandbyStore) -> list[dict[str, t.Any] | None]:

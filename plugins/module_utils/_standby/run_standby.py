@@ -82,7 +82,8 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
         raise RefusedError(message, "id", "Give one of the two VMs another id, or end the copies of the other one.")
     if check_mode:
         code = _kept_code(store)
-        changed = before != job or not io_guard.is_guarded(job.name) or (code is not None and bool(io_timers.differing(job.id, job.interval, code)))
+        timers = code is not None and bool(io_timers.differing(job.id, job.interval, code))
+        changed = before != job or timers or not io_guard.is_guarded(job.name) or run_guard.install_hook(check_mode=True)
         return {"changed": changed, "diff": _diff("", _text(job) if changed else "")}
     if not (store.directory / "id_ed25519").exists():
         raise RefusedError("the key of the copies does not exist.", "state", "Use state: prepared first, and place the key on the standby.")
@@ -94,7 +95,7 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     changed = before != job
     if changed:
         store.write_job(job_data(job))
-    changed = io_guard.install_hook() or changed
+    changed = run_guard.install_hook(check_mode=False) or changed
     if not io_guard.is_guarded(job.name) or not io_guard.is_permitted(job.name):
         changed = changed or not io_guard.is_guarded(job.name)
         io_guard.guard(job.name, permitted=True)

@@ -6,12 +6,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import pathlib
+import time
 import types
 
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_guard, io_store, plan_standby, run_agent, run_standby, run_standby_info
+from ansible_collections.reduced.footprint.plugins.module_utils._service.io_service_host import ServiceHost
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_files import UnitFound
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_guard, io_store, plan_standby, run_agent, run_guard, run_standby, run_standby_info
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, Job, Voter, job_data, parse_job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
 
@@ -102,3 +108,26 @@ def test_a_copy_on_an_earlier_standby_is_not_one_of_the_present_one(former, fact
 def test_the_vm_of_another_cluster_is_not_released():
     io_store.StandbyStore("m").write_job(job_data(JOB))
     assert run_standby.apply({"id": "m", "cluster": "green", "state": "released"}, check_mode=False) == {"changed": False}
+
+
+def test_the_hook_of_a_killed_run_is_found_by_libvirt(tmp_path, monkeypatch):
+    orders = []
+    libvirt = UnitFound(known=True, active=True, started=time.time() - 60)
+
+    class Systemd(ServiceHost):
+        units = staticmethod(lambda names: {name: libvirt if name == "libvirtd.service" else UnitFound() for name in names})
+        order = staticmethod(lambda verb, names: orders.extend((verb, name) for name in names))
+        write = staticmethod(lambda file: pathlib.Path(file.path).write_text(file.content, "ascii"))
+        settle = staticmethod(lambda file: os.chmod(file.path, file.mode))
+
+    monkeypatch.setattr(run_guard.run_service_files, "ServiceHost", Systemd)
+    monkeypatch.setattr(io_guard, "HOOKS", tmp_path)
+    assert run_guard.install_hook(check_mode=True) and not orders and not list(tmp_path.iterdir())
+    # the first run is killed before libvirt restarts
+    monkeypatch.setattr(Systemd, "order", staticmethod(lambda verb, names: None))
+    assert run_guard.install_hook(check_mode=False)
+    monkeypatch.setattr(Systemd, "order", staticmethod(lambda verb, names: orders.extend((verb, name) for name in names)))
+    (tmp_path / io_guard.HOOK).chmod(0o755)
+    assert run_guard.install_hook(check_mode=False) and orders == [("restart", "libvirtd.service")]
+    libvirt = dataclasses.replace(libvirt, started=time.time() + 60)
+    assert not run_guard.install_hook(check_mode=False) and len(orders) == 1
