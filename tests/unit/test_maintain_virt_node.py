@@ -48,6 +48,17 @@ def test_the_journal_of_a_complete_run_is_removed(control: ControlNode) -> None:
     assert code != 0 and [(call["name"], call["host"]) for call in control.calls()] == [("vm_info", "metal1")], output
 
 
+def test_a_job_of_awx_needs_a_journal_that_survives(control: ControlNode) -> None:
+    job = ("reduced.footprint.maintain_virt_node", "-e", "awx_job_id=7")
+    code, output = control.run(*job)
+    assert code != 0 and "maintain_virt_node_journal: it is not set, but a job of AWX loses its files" in " ".join(output.split()) and not control.calls()
+    code, output = control.run(*job, "-e", "maintain_virt_node_journal=/missing/journal")
+    assert code != 0 and "maintain_virt_node_journal: /missing/journal, but" in " ".join(output.split()) and not control.calls()
+    for options in (("-e", f"maintain_virt_node_journal={control.folder}/journal"), ("--check",)):
+        code, output = control.run(*job, *options)
+        assert "loses its files" not in output and control.calls(), output
+
+
 @pytest.mark.parametrize(("stage", "calls"), [("restarting", ["server_power", "vm_info"]), ("emptying", ["vm_info"])])
 def test_a_server_that_was_left_switched_off_is_switched_on(control: ControlNode, stage: str, calls: list[str]) -> None:
     kept(control, server="metal2", stage=stage, done=["metal1"])
