@@ -39,6 +39,9 @@ LAB_SETTINGS: t.Mapping[str, t.Any] = {
     # the defaults declare a machine dead that takes longer than 5 seconds for the banner of ssh
     "status_ssh_args": "-o ControlMaster=no -o ConnectTimeout=120",
     "status_timeout": 900,
+    # the checks of each second would take a whole emulated processor
+    "load_balancer_advert_interval": 3,
+    "load_balancer_wait_timeout": 600,
 }
 
 
