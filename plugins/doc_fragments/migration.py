@@ -221,7 +221,9 @@ options:
     type: int
     default: 300
   lease_timeout:
-    description: Seconds without contact to this host after which the source takes over again by itself.
+    description:
+      - Seconds without contact to this host after which the source takes over again by itself.
+      - Must be longer than stopping all services and containers takes; otherwise the source starts them again, and the migration is rolled back.
     type: int
     default: 120
   source_after:

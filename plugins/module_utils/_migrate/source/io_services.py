@@ -37,6 +37,12 @@ _REST, _RETURN = "reduced-footprint-rest.target", "reduced-footprint-return.targ
 _START = 30.0
 _CONTAINER_GRACE = 60
 
+Check = t.Callable[[], None]
+
+
+def _nothing() -> None:
+    """Check nothing."""
+
 
 def list_units() -> list[Unit]:
     """All loaded services, sockets, timers and paths."""
@@ -63,10 +69,17 @@ def _needed(units: t.Sequence[str]) -> set[str]:
 
 
 def states(units: t.Sequence[str]) -> dict[str, str]:
-    """ActiveState of units, with a single command to keep the pause short."""
+    """ActiveState of units, with a single command to keep the pause short.
+
+    :raises BackendError: systemd did not answer for all of them: a unit without an answer must not count as stopped.
+    """
     if not units:
         return {}
-    lines = run(["systemctl", "show", "--property=ActiveState", "--", *units], ok=range(256)).stdout.split()
+    done = run(["systemctl", "show", "--property=ActiveState", "--", *units], ok=range(256))
+    lines = done.stdout.split()
+    if len(lines) != len(units):
+        message = f"systemd on the source reported the state of {len(lines)} of {len(units)} units: {done.stderr.strip() or 'no error message'}"
+        raise BackendError(message, hint="Check systemctl status there, then run again.")
     return dict(zip(units, (each.partition("=")[2] for each in lines)))
 
 
@@ -79,11 +92,13 @@ def _alive(units: t.Sequence[str]) -> list[str]:
     return [unit for unit, state in states(units).items() if state not in ("inactive", "failed")]
 
 
-def stop(units: t.Sequence[str], *, together: bool) -> None:
+def stop(units: t.Sequence[str], *, together: bool, check: Check = _nothing) -> None:
     """Hold units and stop them, in the order given or, with ``together``, in systemd's own.
 
+    :arg check: called before each stop; its exception ends the stops.
     :raises BackendError: one of them is still running.
     """
+    check()
     if together and units:
         write_atomic(TRANSIENT / _REST, rest_target(units), mode=0o644)
     hold(TRANSIENT, units)
@@ -93,6 +108,7 @@ def stop(units: t.Sequence[str], *, together: bool) -> None:
     else:
         units_left = list(units)
     for unit in units_left:
+        check()
         run(["systemctl", "stop", "--", unit], timeout=600)
     alive = _alive(units)
     if alive:
@@ -115,7 +131,11 @@ def start(units: t.Sequence[str], *, together: bool) -> list[str]:
     else:
         for unit in units:
             _attempt(["systemctl", "start", "--", unit], _START)
-    running = up(units)
+    try:
+        running = up(units)
+    except BackendError:
+        # reported as failed: an unknown state must not keep the source from serving
+        running = []
     return [unit for unit in units if unit not in running]
 
 
@@ -166,12 +186,14 @@ def running_containers() -> list[Container]:
     return found
 
 
-def stop_containers(containers: t.Sequence[Container]) -> None:
+def stop_containers(containers: t.Sequence[Container], check: Check = _nothing) -> None:
     """Stop containers in the order given.
 
+    :arg check: called before each stop; its exception ends the stops.
     :raises BackendError: one of them cannot be stopped.
     """
     for each in containers:
+        check()
         run(
             [each.engine, "stop", "-t", str(_CONTAINER_GRACE), each.name],
             timeout=2 * _CONTAINER_GRACE,

@@ -18,7 +18,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import SOURCE_STATE
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import io_arp
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_maintenance, io_network, io_services
@@ -143,12 +143,36 @@ class SourceState:
     def stop_services(self) -> None:
         """Hold and stop what :meth:`begin` recorded: containers, then services; a reboot or :meth:`restore` starts them again.
 
-        :raises BackendError: one of them is still running.
+        :raises BackendError: one of them is still running, or the lease expired meanwhile and the source serves again.
         """
         data = self.read()
-        io_services.stop_containers([Container(**each) for each in data.get("containers", [])])
-        io_services.stop(data["services"], together=bool(data.get("together")))
-        run(["sync"])
+        try:
+            io_services.stop_containers([Container(**each) for each in data.get("containers", [])], self._check_quiesced)
+            io_services.stop(data["services"], together=bool(data.get("together")), check=self._check_quiesced)
+            run(["sync"])
+        except (FootprintError, OSError):
+            self._undo_stop(data)
+            raise
+        self._undo_stop(data)
+
+    def _check_quiesced(self) -> None:
+        """Check that the source has not returned while its services stop.
+
+        :raises BackendError: it has.
+        """
+        if self.read()["state"] != QUIESCED:
+            raise _too_slow()
+
+    def _undo_stop(self, data: t.Mapping[str, t.Any]) -> None:
+        """Start again what was stopped after the source had returned: nothing else would start it.
+
+        :raises BackendError: the source has returned.
+        """
+        with self.locked():
+            now = self.read()
+            if now["state"] == SERVING:
+                self.write({**now, "failed": self._serve(data)})
+                raise _too_slow()
 
     def arrive(self) -> bool:
         """Record that the maintenance boot has been reached; returns whether the migration still waits for it."""
@@ -189,7 +213,10 @@ class SourceState:
                 known = (admin["address"], admin["temporary_address"])
                 also = [each for each in io_network.addresses() if each["dev"] in moving and each["address"].partition("/")[0] not in known]
                 data.update(files=files_of(admin["address"]), also=also, routes=io_network.routes())
-            data.update(state=PARKED, boot_id=boot_id())
+            if data.get("boot_id") != boot_id():
+                # the deadline is measured from the boot
+                self._lease(data, float(data["lease"]))
+            data["state"] = PARKED
             # from here on the source is parked after a reboot, with the watch running
             self.write(data)
             io_services.hold(io_services.PERSISTENT, data["services"])
@@ -307,6 +334,14 @@ class SourceState:
                 data["state"] = after
                 self.write(data)
             return data
+
+
+def _too_slow() -> BackendError:
+    return BackendError(
+        "The services of the source did not stop within the lease, so the source serves again.",
+        "lease_timeout",
+        "Raise it above the time that stopping all services and containers takes.",
+    )
 
 
 def _rewrite(path: str, text: str) -> None:

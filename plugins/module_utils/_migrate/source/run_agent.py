@@ -147,7 +147,8 @@ def watch(name: str) -> None:
                 reboot_requested = time.monotonic()
                 _arm_maintenance(name)
                 run(["systemctl", "--no-block", "reboot"], ok=range(256))
-        elif request == "detach":
+        elif request == "detach" and not _expired(state, data):
+            # if this fails, systemd runs the watch again, until the lease expires
             _enable_at_boot(name)
             state.detach(_address_files, replace_address)
             state.request_file.unlink(missing_ok=True)
@@ -158,6 +159,11 @@ def watch(name: str) -> None:
                 guarded = time.monotonic()
                 state.guard()
         time.sleep(_POLL)
+
+
+def _expired(state: SourceState, data: t.Mapping[str, t.Any]) -> bool:
+    """Whether the lease of a source that is set aside has expired in this boot."""
+    return data["state"] in (QUIESCED, *LENT) and float("-inf") < state.remaining(data) <= 0
 
 
 def _arm_maintenance(name: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import Completed
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_network import replace_address
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_maintenance, io_network, io_services, io_state
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_state import SourceState, awaits_boot
@@ -313,3 +314,49 @@ def test_a_source_that_kept_its_address_is_not_guarded(machine):
     machine.state.begin(["a.service"], 60, ADMIN)
     machine.state.restore("asked")
     assert machine.state.settled(machine.state.read())
+
+
+@pytest.mark.parametrize("services", [["a.service", "b.service"], ["all"]])
+def test_a_source_that_returns_while_its_services_stop_serves_completely(machine, monkeypatch, services):
+    """The lease expires during a slow stop: the watch starts everything, and the agent must not go on stopping."""
+    plain = io_services.run
+
+    def slow(argv, **more):
+        done = plain(argv, **more)
+        if " ".join(argv).endswith("stop -t 60 slow") or argv[-1] == "reduced-footprint-rest.target" or argv[-2:] == ["--", "a.service"] and "stop" in argv:
+            monkeypatch.setattr(io_services, "run", plain)
+            assert machine.state.restore("the lease expired") is None
+        return done
+
+    for containers in ([Container("podman", "slow"), Container("podman", "web")], []):
+        machine.commands.clear()
+        monkeypatch.setattr(io_services, "run", slow)
+        machine.state.begin(services, 60, ADMIN, containers)
+        with pytest.raises(BackendError, match="serves again") as caught:
+            machine.state.stop_services()
+        assert caught.value.path == "lease_timeout"
+        assert machine.state.read()["state"] == SERVING
+        last = {}
+        for line in machine.commands:
+            words = line.split()
+            if words[0] == "podman" and words[1] in ("stop", "start"):
+                last[words[-1]] = words[1]
+            if words[:2] in (["systemctl", "stop"], ["systemctl", "start"]):
+                last[words[-1]] = words[1]
+        stopped = {name for name, verb in last.items() if verb == "stop"} - {"reduced-footprint-return.target"}
+        assert not stopped, machine.commands
+        assert not list(machine.tmp.glob("run/*.d/*"))
+        if services == ["all"] and not containers:
+            # what stopped after the return of the watch was started once more
+            after = machine.commands[machine.commands.index("systemctl start reduced-footprint-rest.target") :]
+            assert after.count("systemctl start reduced-footprint-return.target") == 2
+
+
+def test_a_reboot_in_the_middle_of_a_detach_starts_the_lease_again(machine):
+    """The clock of the deadline starts at 0 with each boot; the old one would be days ahead."""
+    parked(machine)
+    data = machine.state.read()
+    machine.state.write({**data, "deadline": data["deadline"] + 30 * 86400})
+    machine.boot = "boot-2"
+    machine.state.detach(machine.files_of, replace_address)
+    assert 0 < machine.state.remaining(machine.state.read()) <= 60

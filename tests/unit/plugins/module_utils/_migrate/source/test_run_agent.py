@@ -1,0 +1,62 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The watch on the source with real files and without commands; tests/source has the real ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_state, run_agent
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_state import SourceState
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PARKED, QUIESCED
+
+
+class Ended(Exception):
+    """The watch has done what the test waits for."""
+
+
+@pytest.fixture(name="watched")
+def fixture_watched(tmp_path, monkeypatch):
+    """A source whose disk is full, so that it cannot be set aside, and which notes its return."""
+    monkeypatch.setattr(io_state, "HOME", tmp_path)
+    monkeypatch.setattr(io_state, "boot_id", lambda: "boot-1")
+    monkeypatch.setattr(run_agent, "boot_id", lambda: "boot-1")
+    monkeypatch.setattr(run_agent.time, "sleep", lambda unused: None)
+    state = SourceState("master")
+    returned = []
+
+    def full(*unused):
+        raise OSError(28, "No space left on device")
+
+    def restore(self, reason, *, unasked=False):
+        returned.append((reason, unasked))
+        raise Ended
+
+    monkeypatch.setattr(run_agent, "_enable_at_boot", full)
+    monkeypatch.setattr(SourceState, "restore", restore)
+    state.request_file.write_text("detach")
+    return state, returned
+
+
+def lease(state, name, seconds):
+    """Write a state whose lease ends in some seconds."""
+    state.write({"state": name, "boot_id": "boot-1", "lease": 60, "deadline": io_state.time.clock_gettime(io_state.time.CLOCK_BOOTTIME) + seconds})
+
+
+@pytest.mark.parametrize("name", [QUIESCED, PARKED])
+def test_a_source_that_cannot_be_set_aside_returns_when_its_lease_expires(watched, name):
+    state, returned = watched
+    lease(state, name, -1)
+    with pytest.raises(Ended):
+        run_agent.watch("master")
+    assert returned == [("the lease expired without contact to the destination", True)]
+
+
+def test_before_that_it_tries_again(watched):
+    state, returned = watched
+    lease(state, QUIESCED, 30)
+    with pytest.raises(OSError):
+        run_agent.watch("master")
+    assert not returned
