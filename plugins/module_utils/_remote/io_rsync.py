@@ -101,13 +101,15 @@ def pull(
 def pull_paths(ssh: t.Sequence[str], address: str, paths: t.Iterable[bytes], target: str, *, tolerate_vanished: bool) -> Copied:
     """Copy single files of the source again, regardless of their times and sizes.
 
-    :arg paths: absolute paths; a folder is copied without its content.
+    :arg paths: absolute paths; a folder is copied without its content. Those that no longer exist are left to the next comparison:
+        rsync reports a missing file of a list with the exit code of a failed transfer, not with that of a vanished file.
     :raises CommandError: the exit code is not 0 (or 24 with ``tolerate_vanished``).
     """
     with tempfile.NamedTemporaryFile() as listed:
         listed.write(b"".join(path.lstrip(b"/") + b"\0" for path in paths))
         listed.flush()
-        argv = ["rsync", *_EVERYTHING, "--ignore-times", "--no-implied-dirs", "--from0", f"--files-from={listed.name}", "--stats", "--outbuf=L"]
+        argv = ["rsync", *_EVERYTHING, "--ignore-times", "--ignore-missing-args", "--no-implied-dirs", "--from0"]
+        argv += [f"--files-from={listed.name}", "--stats", "--outbuf=L"]
         return transfer([*argv, "-e", " ".join(ssh), f"{address}:/", f"{target.rstrip('/')}/"], tolerate_vanished=tolerate_vanished)
 
 

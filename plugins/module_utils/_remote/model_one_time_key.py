@@ -51,7 +51,7 @@ _EXPIRY = re.compile(r'expiry-time="[0-9]+Z?"')
 _LETTERS = re.compile(r"\A-(s?)([ncvlHogDtpAXErxSIRW]*)(?:e[A-Za-z0-9.]*)?\Z")
 _OPTIONS = re.compile(
     r"\A(?:--numeric-ids|--info=[A-Z0-9,]+|--log-format=%i|--bwlimit=[0-9.]+[kKmM]?|--delete(?:-during|-before|-after|-delay)?|--stats"
-    r"|-@-1|--modify-window=-1|--inplace|--files-from=-|--from0|--no-implied-dirs|--one-file-system)\Z"
+    r"|-@-1|--modify-window=-1|--inplace|--files-from=-|--from0|--ignore-missing-args|--no-implied-dirs|--one-file-system)\Z"
 )
 _ARRIVING = re.compile(r"\A(?:/[^/\0]+)+/\.[^/\0]+\.moving/?\Z")
 

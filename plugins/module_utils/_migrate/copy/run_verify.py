@@ -9,6 +9,7 @@ Nearly all files are read while the source serves; in the pause only those that 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -189,7 +190,7 @@ def _transfer_again(context: Context, differing: t.Mapping[bytes, Difference], *
     root = context.disk().mount()
     for path, each in differing.items():
         if "extra" in each.what:
-            io_manifest.remove(os.fsencode(io_boot.inside(root, os.fsdecode(path))))
+            _remove(io_boot.inside(root, os.fsdecode(path)))
     paths = {path for path, each in differing.items() if "extra" not in each.what}
     inodes = {
         parse_own(each.source.own)[1:3]
@@ -201,6 +202,15 @@ def _transfer_again(context: Context, differing: t.Mapping[bytes, Difference], *
         paths |= {line.path for line in _linked(context.manifests()[0]) if parse_own(line.own)[1:3] in inodes}
     if paths:
         io_rsync.pull_paths(context.source.ssh_argv(), context.source.address, sorted(paths), str(root), tolerate_vanished=tolerate_vanished)
+
+
+def _remove(extra: pathlib.Path) -> None:
+    """Remove what exists on the copy only; the time of its folder is kept, because nothing would transfer that again."""
+    # the folder may have been removed with its parent
+    with contextlib.suppress(FileNotFoundError):
+        before = os.stat(extra.parent)
+        io_manifest.remove(os.fsencode(extra))
+        os.utime(extra.parent, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def _linked(path: pathlib.Path) -> t.Iterator[Line]:

@@ -40,7 +40,7 @@ def program(module: str, arguments: str) -> str:
         (STANDBY, program("_standby.run_channel", "vda master")),
         (MIGRATE, model_one_time_key.install_command(CODE)),
         (MIGRATE, SENDS),
-        (MIGRATE, "rsync --server --sender -lHogDtpAXIRSe.LsfxCIvu --numeric-ids --files-from=- --from0 --no-implied-dirs . /"),
+        (MIGRATE, "rsync --server --sender -lHogDtpAXIRSe.LsfxCIvu --numeric-ids --ignore-missing-args --files-from=- --from0 --no-implied-dirs . /"),
         (MOVE, "rsync --server -slHogDtpAXrxSe.iLsfxCIvu"),
     ],
 )

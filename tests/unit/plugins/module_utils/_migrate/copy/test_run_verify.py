@@ -173,6 +173,24 @@ def test_what_the_source_changes_while_it_serves_is_no_reason_to_stop(machines, 
     assert machines.context.journal.facts["manifest"]["differing"] == 1
 
 
+def test_a_file_removed_between_comparison_and_transfer_is_no_reason_to_stop(machines, monkeypatch):
+    """Files that differ are those in use, and on a busy source they are often removed a moment later."""
+    fetch = io_rsync.pull_paths
+
+    def later(*arguments, **more):
+        (machines.source / "srv" / "0").unlink(missing_ok=True)
+        return fetch(*arguments, **more)
+
+    monkeypatch.setattr(io_rsync, "pull_paths", later)
+    for step in (run_verify.live, run_verify.verify):
+        (machines.source / "srv" / "0").write_text("in use")
+        (machines.source / "srv" / "1").write_text("kept")
+        machines.spoil("srv/2", "CONTENT 2")
+        step(machines.context)
+        assert (machines.copy / "srv" / "1").read_text() == "kept" and (machines.copy / "srv" / "2").read_text() == "content 2"
+    assert not (machines.copy / "srv" / "0").exists() and machines.context.journal.verified
+
+
 def test_unreachable_source_is_reported(machines):
     machines.context.source.program = lambda module: [sys.executable, "-c", "import sys; sys.exit('no route to it')"]
     with pytest.raises(BackendError, match="no route to it"):
