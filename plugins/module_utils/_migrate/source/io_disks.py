@@ -24,6 +24,8 @@ _OPTIONS = {"vfat": ("fmask", "dmask"), "btrfs": ("compress", "compress-force")}
 _SUBVOLUME = 256
 _LAYERS = {"LVM": "lvm", "CRYPT": "crypt", "mpath": "multipath"}
 SYS = pathlib.Path("/sys/dev/block")
+# exit code of a command whose program is missing
+_NOT_INSTALLED = 127
 
 
 def mounts() -> list[dict[str, str]]:
@@ -52,21 +54,30 @@ def _unescape(text: str) -> str:
 def filesystems() -> list[dict[str, t.Any]]:
     """All file systems on disks, once each, with used space, disks and layers.
 
-    Bind mounts are not listed separately; subvolumes of btrfs are, mounted or not, because the copy
-    of a file system does not cross their boundary.
+    Bind mounts are not listed separately, unless the folder above them is not mounted; subvolumes of btrfs are, mounted
+    or not, because the copy of a file system does not cross their boundary.
+
+    :raises BackendError: the subvolumes of a btrfs cannot be listed.
     """
     found: list[dict[str, t.Any]] = []
     seen: set[t.Any] = set()
     pools: set[str] = set()
-    for each in mounts():
+    # the mount table is in the order of time: a file system that was mounted again comes after the bind mounts of its folders
+    for each in sorted(mounts(), key=lambda each: [part for part in each["root"].split("/") if part]):
         inside = any(each["mount"] == top or each["mount"].startswith(top + "/") for top in _NOT_BELOW)
         if each["fstype"] not in DISK_TYPES or inside or not os.path.isdir(each["mount"]):
             continue
         place = os.stat(each["mount"])
-        key: t.Any = place.st_dev if each["fstype"] == "btrfs" else each["id"]
-        if key in seen or (each["fstype"] == "btrfs" and place.st_ino != _SUBVOLUME):
+        if each["fstype"] == "btrfs":
+            keys: list[t.Any] = [place.st_dev]
+            hidden = place.st_ino != _SUBVOLUME
+        else:
+            keys = [(each["id"], top) for top in _with_parents(each["root"])]
+            hidden = each["id"] != f"{os.major(place.st_dev)}:{os.minor(place.st_dev)}"
+        if hidden or seen.intersection(keys):
+            # not reachable below another mount, or part of a file system that is listed
             continue
-        seen.add(key)
+        seen.add(keys[0])
         entry = _entry(each, counted=each["fstype"] == "btrfs" and each["device"] in pools)
         found.append(entry)
         if each["fstype"] == "btrfs":
@@ -74,6 +85,11 @@ def filesystems() -> list[dict[str, t.Any]]:
     for entry in [each for each in found if each["fstype"] == "btrfs"]:
         found += [{**entry, "mount": path, "used": 0, "inodes_used": 0, "subvolume": None} for path in _nested(entry["mount"], entry["subvolume"], seen)]
     return sorted(found, key=lambda each: str(each["mount"]))
+
+
+def _with_parents(root: str) -> list[str]:
+    """A path within a file system and all folders above it."""
+    return [root, *(str(each) for each in pathlib.PurePosixPath(root).parents)]
 
 
 def _entry(mount: t.Mapping[str, str], *, counted: bool) -> dict[str, t.Any]:
@@ -98,12 +114,18 @@ def _entry(mount: t.Mapping[str, str], *, counted: bool) -> dict[str, t.Any]:
 
 
 def _nested(mount: str, name: str, seen: set[t.Any]) -> list[str]:
-    """Paths of the subvolumes below a subvolume, at any depth, without read-only ones, which are snapshots."""
+    """Paths of the subvolumes below a subvolume, at any depth, without read-only ones, which are snapshots.
+
+    :raises CommandError: they cannot be listed; without the list, their content would be missing in the copy.
+    """
     try:
         kept = set(_subvolumes(mount, "-r"))
         inner = [each for each in _subvolumes(mount) if each not in kept]
-    except (CommandError, FileNotFoundError):
-        return []
+    except CommandError as error:
+        if error.rc == _NOT_INSTALLED:
+            # preflight reports the missing program
+            return []
+        raise
     found = []
     for each in inner:
         if name and not each.startswith(f"{name}/"):
@@ -116,7 +138,7 @@ def _nested(mount: str, name: str, seen: set[t.Any]) -> list[str]:
 
 
 def _subvolumes(mount: str, *only: str) -> list[str]:
-    lines = run(["btrfs", "subvolume", "list", "-o", *only, mount]).stdout.splitlines()
+    lines = run(["btrfs", "subvolume", "list", "-o", *only, mount], hint="List them with btrfs subvolume list as root.").stdout.splitlines()
     return [line.partition(" path ")[2] for line in lines if " path " in line]
 
 

@@ -12,6 +12,7 @@ import types
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_disks
 
 
@@ -96,7 +97,7 @@ def test_subvolumes_are_file_systems_and_bind_mounts_of_theirs_are_not(tmp_path,
     paths = types.SimpleNamespace(**{**vars(os.path), "isdir": numbers.__contains__})
     monkeypatch.setattr(io_disks, "os", system(stat=lambda path: places.get(path, places["/snap"]), statvfs=lambda path: room, path=paths))
 
-    def run(argv):
+    def run(argv, **unused):
         lists = {"/": "ID 259 gen 9 top level 256 path @/var/lib/machines\nID 260 gen 9 top level 256 path @/snap\n"}
         frozen = {"/": "ID 260 gen 9 top level 256 path @/snap\n"}
         return types.SimpleNamespace(stdout=(frozen if "-r" in argv else lists).get(argv[-1], ""))
@@ -109,3 +110,70 @@ def test_subvolumes_are_file_systems_and_bind_mounts_of_theirs_are_not(tmp_path,
         ("/var/lib/machines", None, 0),
     ]
     assert found[0]["options"] == "compress=zstd:1"
+
+
+@pytest.fixture(name="table")
+def fixture_table(monkeypatch):
+    """A mount table of ext4 file systems with made-up devices, of which each path shows the topmost mount."""
+    rows: list = []
+    room = types.SimpleNamespace(f_blocks=100, f_frsize=4096, f_bfree=60, f_files=0, f_ffree=0)
+
+    def status(path):
+        numbers = [row["id"] for row in rows if row["mount"] == path]
+        if not numbers:
+            raise FileNotFoundError(path)
+        major, minor = numbers[-1].split(":")
+        return types.SimpleNamespace(st_dev=os.makedev(int(major), int(minor)), st_ino=2, st_mode=0)
+
+    def add(mount, root="/", number="8:1", fstype="ext4"):
+        rows.append({"id": number, "root": root, "mount": mount, "fstype": fstype, "device": f"/dev/disk{number}", "options": "rw"})
+
+    paths = types.SimpleNamespace(**{**vars(os.path), "isdir": lambda path: True})
+    monkeypatch.setattr(io_disks, "mounts", lambda: rows)
+    monkeypatch.setattr(io_disks, "os", system(stat=status, statvfs=lambda path: room, path=paths))
+    return add
+
+
+def found():
+    return [each["mount"] for each in io_disks.filesystems()]
+
+
+def test_a_file_system_is_listed_where_all_of_it_is_mounted(table):
+    """It was mounted again while a bind mount of one of its folders stayed: the mount table has the bind mount first."""
+    table("/")
+    table("/var/www", "/www", "8:2")
+    table("/data", "/", "8:2")
+    assert found() == ["/", "/data"]
+
+
+def test_folders_of_a_file_system_that_is_not_mounted_itself_are_all_listed(table):
+    table("/")
+    table("/srv/b", "/b", "8:2")
+    table("/srv/a/inner", "/a/inner", "8:2")
+    table("/srv/a", "/a", "8:2")
+    table("/srv/a2", "/a2", "8:2")
+    assert found() == ["/", "/srv/a", "/srv/a2", "/srv/b"]
+
+
+def test_a_mount_below_another_one_of_the_same_place_is_not_listed(table):
+    table("/")
+    table("/srv", "/", "8:2")
+    table("/srv", "/", "8:3")
+    assert [(each["mount"], each["device"]) for each in io_disks.filesystems()] == [("/", "/dev/disk8:1"), ("/srv", "/dev/disk8:3")]
+
+
+@pytest.mark.parametrize(("code", "raises"), [(127, False), (1, True)])
+def test_subvolumes_that_cannot_be_listed_are_an_error(table, monkeypatch, code, raises):
+    """Their content would be missing in the copy, and the comparison does not cross their boundary either."""
+    table("/", fstype="btrfs")
+    monkeypatch.setattr(io_disks, "_SUBVOLUME", 2)
+
+    def run(argv, **unused):
+        raise CommandError(argv, code, "ERROR: can't perform the search: Operation not permitted")
+
+    monkeypatch.setattr(io_disks, "run", run)
+    if raises:
+        with pytest.raises(CommandError, match="not permitted"):
+            io_disks.filesystems()
+    else:
+        assert found() == ["/"]
