@@ -98,3 +98,11 @@ def sync_path(path: str | os.PathLike[str]) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def make_link(link: pathlib.Path, target: pathlib.Path) -> None:
+    """Create a symbolic link, and the folder for it, that survives a power loss; an existing link is kept."""
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink():
+        link.symlink_to(target)
+        sync_path(link.parent)

@@ -19,7 +19,7 @@ import typing as t
 import zipfile
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import sync_path, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import make_link, sync_path, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 
 LIBRARY = pathlib.Path("/var/lib/reduced.footprint/lib")
@@ -167,10 +167,7 @@ def _start_at_boot(unit: str, argv: t.Sequence[str], units: pathlib.Path | None 
         "[Install]\nWantedBy=multi-user.target\n"
     )
     write_atomic(units / boot_unit(unit), text, mode=0o644)
-    link = units / "multi-user.target.wants" / boot_unit(unit)
-    link.parent.mkdir(parents=True, exist_ok=True)
-    if not link.is_symlink():
-        link.symlink_to(units / boot_unit(unit))
+    make_link(units / "multi-user.target.wants" / boot_unit(unit), units / boot_unit(unit))
 
 
 def _quoted(word: str) -> str:
@@ -182,5 +179,9 @@ def forget_at_boot(unit: str, units: pathlib.Path | None = None) -> None:
     """Remove the unit that starts the worker at boot."""
     units = units or UNITS
     # the link first: a link without its file is broken, a file without a link is disabled
-    (units / "multi-user.target.wants" / boot_unit(unit)).unlink(missing_ok=True)
+    wants = units / "multi-user.target.wants"
+    if (wants / boot_unit(unit)).is_symlink():
+        (wants / boot_unit(unit)).unlink(missing_ok=True)
+        # after a power loss a worker whose work is done must not start again
+        sync_path(wants)
     (units / boot_unit(unit)).unlink(missing_ok=True)

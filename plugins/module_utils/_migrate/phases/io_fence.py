@@ -19,7 +19,7 @@ import shutil
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import make_link, sync_path, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
 #: Rule sets that are loaded before libvirt when the host boots.
@@ -97,11 +97,15 @@ def tighten(name: str, macs: t.Sequence[str], ports: t.Sequence[str]) -> None:
 
 def open_up(name: str) -> None:
     """Admit clients; an already open fence is accepted."""
+    wants = UNITS / "multi-user.target.wants"
     with contextlib.suppress(OSError):
-        (UNITS / "multi-user.target.wants" / unit(name)).unlink(missing_ok=True)
+        (wants / unit(name)).unlink(missing_ok=True)
         (UNITS / unit(name)).unlink(missing_ok=True)
         _file(name).unlink(missing_ok=True)
     run(["nft", "-f", "-"], stdin=f"table bridge {table(name)}\ndelete table bridge {table(name)}\n", timeout=30)
+    # after a power loss the fence must not come back around a VM that serves
+    with contextlib.suppress(OSError):
+        sync_path(wants)
 
 
 def _load(text: str) -> None:
@@ -132,7 +136,4 @@ def _keep(name: str, text: str) -> None:
         "[Install]\nWantedBy=multi-user.target\n",
         mode=0o644,
     )
-    link = UNITS / "multi-user.target.wants" / unit(name)
-    link.parent.mkdir(parents=True, exist_ok=True)
-    if not link.is_symlink():
-        link.symlink_to(UNITS / unit(name))
+    make_link(UNITS / "multi-user.target.wants" / unit(name), UNITS / unit(name))

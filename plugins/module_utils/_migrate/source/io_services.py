@@ -12,7 +12,7 @@ import shutil
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import sync_path, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import ENGINES, Container
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import (
@@ -152,12 +152,20 @@ def hold(base: pathlib.Path, units: t.Sequence[str]) -> None:
 
 
 def release(units: t.Sequence[str]) -> None:
-    """Let units start again."""
+    """Let units start again, also after a power loss: the state that is written next tells no boot to release them."""
+    changed = set()
     for base in (TRANSIENT, PERSISTENT):
         for unit in units:
-            (base / f"{unit}.d" / DROP_IN).unlink(missing_ok=True)
+            folder = base / f"{unit}.d"
+            if (folder / DROP_IN).exists():
+                (folder / DROP_IN).unlink(missing_ok=True)
+                changed |= {base, folder} if base == PERSISTENT else set()
             with contextlib.suppress(OSError):
-                (base / f"{unit}.d").rmdir()
+                folder.rmdir()
+    for each in changed:
+        # some of them are removed by now
+        with contextlib.suppress(OSError):
+            sync_path(each)
     (TRANSIENT / _REST).unlink(missing_ok=True)
     run(["systemctl", "daemon-reload"])
 

@@ -20,7 +20,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import make_link, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction_text import mask_text
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups import PATTERNS
@@ -113,9 +113,7 @@ def _watch_argv(name: str, command: str = "watch") -> list[str]:
 
 def _enable_at_boot(name: str) -> None:
     write_atomic(_boot_file(name), watch_service(_watch_argv(name)), mode=0o644)
-    _boot_link(name).parent.mkdir(parents=True, exist_ok=True)
-    if not _boot_link(name).is_symlink():
-        _boot_link(name).symlink_to(_boot_file(name))
+    make_link(_boot_link(name), _boot_file(name))
 
 
 def _disable_at_boot(name: str) -> None:

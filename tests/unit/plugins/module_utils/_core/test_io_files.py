@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_files
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import meminfo
 
 
@@ -16,3 +17,12 @@ def test_meminfo_has_sizes_in_bytes_and_no_counts(tmp_path):
 
 def test_meminfo_of_this_machine():
     assert meminfo()["MemTotal"] > meminfo()["MemAvailable"] > 0
+
+
+def test_a_link_survives_a_power_loss(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(io_files, "sync_path", lambda path: synced.append((path, [each.name for each in path.iterdir()])))
+    link, target = tmp_path / "wants" / "a.service", tmp_path / "a.service"
+    for unused in range(2):
+        io_files.make_link(link, target)
+        assert link.readlink() == target and synced == [(tmp_path / "wants", ["a.service"])]

@@ -66,6 +66,15 @@ def test_the_fence_comes_back_with_the_host_until_it_is_opened(world, tmp_path):
     assert not [path for path in tmp_path.rglob("*") if path.is_file() or path.is_symlink()]
 
 
+def test_an_open_fence_stays_open_after_a_power_loss(world, tmp_path, monkeypatch):
+    io_fence.close("master", MACS, ["br-admin"])
+    synced = []
+    monkeypatch.setattr(io_fence, "sync_path", lambda path: synced.append((path, list(path.iterdir()), len(world))))
+    io_fence.open_up("master")
+    # clients do not wait for the disk
+    assert synced == [(tmp_path / "units" / "multi-user.target.wants", [], 2)]
+
+
 def test_a_full_disk_keeps_no_fence_open(world, monkeypatch):
     def full(*unused, **more):
         raise OSError(28, "No space left on device")

@@ -43,3 +43,19 @@ def test_a_return_continues_without_an_answer(monkeypatch, tmp_path):
     commands = answering(monkeypatch, tmp_path, "")
     assert io_services.start(["a.service", "b.service"], together=False) == ["a.service", "b.service"]
     assert commands[:2] == ["systemctl start -- a.service", "systemctl start -- b.service"]
+
+
+def test_released_units_stay_released_after_a_power_loss(monkeypatch, tmp_path):
+    """A hold that comes back would keep services from starting, at a boot that finds a source that serves."""
+    answering(monkeypatch, tmp_path, "")
+    held = tmp_path / "etc"
+    monkeypatch.setattr(io_services, "PERSISTENT", held)
+    for unit in ("a.service", "b.service"):
+        (held / f"{unit}.d").mkdir(parents=True)
+        (held / f"{unit}.d" / io_services.DROP_IN).write_text("")
+    (held / "b.service.d" / "own.conf").write_text("")
+    synced = []
+    monkeypatch.setattr(io_services, "sync_path", lambda path: synced.append((path, len(list(held.rglob(io_services.DROP_IN))))))
+    io_services.release(["a.service", "b.service", "c.service"])
+    assert sorted(path.name for path in held.iterdir()) == ["b.service.d"]
+    assert {(held, 0), (held / "b.service.d", 0)} <= set(synced)

@@ -60,3 +60,12 @@ def test_before_that_it_tries_again(watched):
     with pytest.raises(OSError):
         run_agent.watch("master")
     assert not returned
+
+
+def test_the_boot_that_starts_the_watch_is_on_disk_before_the_address_is_given_up(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(run_agent, "_boot_file", lambda name: tmp_path / f"{name}.service")
+    monkeypatch.setattr(run_agent, "make_link", lambda link, target: made.append((link.name, target)))
+    run_agent._enable_at_boot("master")
+    assert made == [("reduced-footprint-parked-master.service", tmp_path / "master.service")]
+    assert "-m" in (tmp_path / "master.service").read_text()
