@@ -83,9 +83,9 @@ class Trial:
         """
         plan = self.plan
         # in order: the file that removes the addresses of the port is last, so the host is reachable after a power loss
-        write(plan["keep"], plan["modes"])
-        for argv in plan["confirm"]:
-            error = _call(argv)
+        error = _written(plan["keep"], plan["modes"])
+        for argv in [None, *plan["confirm"]]:
+            error = error or (_call(argv) if argv else None)
             if error:
                 self.revert(f"the change could not be made permanent: {error}")
                 return error
@@ -96,15 +96,17 @@ class Trial:
         return None
 
     def revert(self, reason: str) -> None:
-        """Restore the old configuration, also if a command fails. Call with the lock held."""
+        """Restore the old configuration, also if a file cannot be written or a command fails. Call with the lock held."""
         plan = self.plan
+        failed = []
         # in reverse order: the file of the port must never exist without those of its device
         for path, text in reversed(list(plan["restore"].items())):
             if text is None:
                 _remove(path)
             elif _read(path) != text:
-                write({path: text}, plan["modes"])
-        failed = []
+                error = _written({path: text}, plan["modes"])
+                if error:
+                    failed.append(error)
         for argv in plan["revert"]:
             if argv[:4] == ["ip", "link", "delete", "dev"] and not os.path.exists(f"/sys/class/net/{argv[4]}"):
                 continue  # it was never created
@@ -122,7 +124,8 @@ def write(texts: dict, modes: dict) -> None:
     """
     for path, text in texts.items():
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(_temporary(path), "w", encoding="utf-8", opener=_private) as stream:
+        # bytes that are not UTF-8, in comments of the old file, are preserved
+        with open(_temporary(path), "w", encoding="utf-8", errors="surrogateescape", opener=_private) as stream:
             try:
                 was = os.stat(path)
                 os.fchown(stream.fileno(), was.st_uid, was.st_gid)
@@ -143,6 +146,17 @@ def write(texts: dict, modes: dict) -> None:
             os.close(handle)
 
 
+def _written(texts: dict, modes: dict) -> str | None:
+    """Write files; returns the error, for example of a full disk."""
+    try:
+        write(texts, modes)
+    except OSError as error:
+        for path in texts:
+            _remove(_temporary(path))
+        return f"{error.filename or next(iter(texts), '')} cannot be written: {error.strerror}"
+    return None
+
+
 def attempt(folder: str) -> int:
     """Apply the plan, then wait for the confirmation."""
     trial = Trial(folder)
@@ -151,9 +165,9 @@ def attempt(folder: str) -> int:
             return 0
         plan = trial.plan
         trial.set_state(STATE_TRYING)
-        write(plan["write"], plan["modes"])
-        for argv in plan["apply"]:
-            error = _call(argv)
+        error = _written(plan["write"], plan["modes"])
+        for argv in [None, *plan["apply"]]:
+            error = error or (_call(argv) if argv else None)
             if error:
                 trial.revert(f"the change could not be applied: {error}")
                 return 1
@@ -185,7 +199,7 @@ def _private(path: str, flags: int) -> int:
 
 def _read(path: str) -> str | None:
     try:
-        with open(path, encoding="utf-8") as stream:
+        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
             return stream.read()
     except FileNotFoundError:
         return None

@@ -16,14 +16,18 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import NETWORK_TRIAL
 from ansible_collections.reduced.footprint.plugins.module_utils._network import io_deadman
 from ansible_collections.reduced.footprint.plugins.module_utils._network.io_network import links
 from ansible_collections.reduced.footprint.plugins.module_utils._network.model_network import Change, Layout
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_units import unit_active
 
 RUN_DIR = "/run/reduced.footprint"
 _UNIT = "reduced-footprint-network"
+# seconds to wait for another run that starts a change
+_LOCK = 60.0
 _PENDING = (io_deadman.STATE_PLANNED, io_deadman.STATE_TRYING, io_deadman.STATE_APPLIED)
 
 
@@ -33,16 +37,30 @@ def current() -> io_deadman.Trial:
 
 
 def pending() -> bool:
-    """Whether a change is neither confirmed nor reverted."""
-    return current().state in _PENDING
+    """Whether a change is neither confirmed nor reverted; one that was planned by a run that was killed before its unit started is not."""
+    state = current().state
+    return state in _PENDING and (state != io_deadman.STATE_PLANNED or unit_active(f"{_UNIT}.service"))
 
 
 def start(change: Change, timeout: int, patience: float = 120) -> None:
     """Apply a change in a detached systemd unit and wait until it is active.
 
     :arg timeout: seconds after which the change is reverted unless it is confirmed.
-    :raises BackendError: systemd did not start the unit, or the change could not be applied.
+    :raises BackendError: systemd did not start the unit, the change could not be applied, or another run has started one.
     """
+    # a second run must not replace the plan with which the first one returns to the old configuration
+    with host_lock("network", _LOCK):
+        if pending():
+            raise BackendError("another network change is in progress.", hint="Run again in a minute.")
+        trial = _start(change, timeout)
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline and trial.state in (io_deadman.STATE_PLANNED, io_deadman.STATE_TRYING):
+        time.sleep(0.1)
+    if trial.state == io_deadman.STATE_REVERTED:
+        raise BackendError(f"the network was not changed, the old configuration is active: {trial.reason}.")
+
+
+def _start(change: Change, timeout: int) -> io_deadman.Trial:
     trial = current()
     folder = pathlib.Path(trial.folder)
     shutil.rmtree(folder, ignore_errors=True)
@@ -73,11 +91,7 @@ def start(change: Change, timeout: int, patience: float = 120) -> None:
         timeout=30,
         hint="Run this on a host with systemd; the network was not changed.",
     )  # fmt: skip
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline and trial.state in (io_deadman.STATE_PLANNED, io_deadman.STATE_TRYING):
-        time.sleep(0.1)
-    if trial.state == io_deadman.STATE_REVERTED:
-        raise BackendError(f"the network was not changed, the old configuration is active: {trial.reason}.")
+    return trial
 
 
 def wait_until_live(layout: Layout, patience: float) -> str | None:

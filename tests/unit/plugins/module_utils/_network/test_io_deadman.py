@@ -150,3 +150,36 @@ def test_files_are_readable_by_network_daemons(tmp_path):
         os.umask(old)
     assert (tmp_path / "a" / "b.network").stat().st_mode & 0o777 == 0o644
     assert os.listdir(tmp_path / "a") == ["b.network"]
+
+
+def full_disk(monkeypatch, path):
+    """Make one file unwritable."""
+    plain = os.replace
+
+    def replace(source, target):
+        if target == str(path):
+            raise OSError(28, "No space left on device", target)
+        plain(source, target)
+
+    monkeypatch.setattr(io_deadman.os, "replace", replace)
+
+
+def test_a_file_that_cannot_be_restored_does_not_keep_the_network_cut_off(change, tmp_path, monkeypatch):
+    trial = change()
+    trial.set_state(io_deadman.STATE_APPLIED)
+    (tmp_path / "old.conf").write_text("new")
+    (tmp_path / "trial.conf").write_text("new")
+    full_disk(monkeypatch, tmp_path / "old.conf")
+    assert io_deadman.settle(trial.folder) == 0
+    assert (tmp_path / "reverted").exists() and not (tmp_path / "trial.conf").exists()
+    assert trial.state == io_deadman.STATE_REVERTED and "old.conf cannot be written: No space left on device" in trial.reason
+
+
+def test_a_change_that_cannot_be_made_permanent_is_reverted(change, tmp_path, monkeypatch):
+    trial = change()
+    trial.set_state(io_deadman.STATE_APPLIED)
+    full_disk(monkeypatch, tmp_path / "old.conf")
+    with trial:
+        assert "No space left on device" in trial.confirm()
+    assert is_old(tmp_path) and (tmp_path / "reverted").exists() and trial.state == io_deadman.STATE_REVERTED
+    assert not list(tmp_path.glob(".*.reduced-footprint"))

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import subprocess
 import sys
@@ -29,6 +30,8 @@ def trial(tmp_path, monkeypatch):
         io_trial.current().set_state(io_deadman.STATE_APPLIED)
 
     monkeypatch.setattr(io_trial, "run", run)
+    monkeypatch.setattr(io_trial, "unit_active", lambda unit: False)
+    monkeypatch.setattr(io_trial, "host_lock", lambda name, timeout: contextlib.nullcontext())
     found = io_trial.current()
     found.begun = begun
     return found
@@ -52,6 +55,35 @@ def test_the_folder_holds_all_that_the_unit_needs(trial, tmp_path):
     assert (tmp_path / "run" / "network" / "nm.py").stat().st_mode & 0o777 == 0o700
     assert trial.begun[0][0] == "systemd-run" and trial.begun[0][-1] == trial.folder
     assert io_trial.pending()
+
+
+def test_a_second_run_does_not_replace_the_plan_of_the_first(trial, tmp_path):
+    """It would return to what it found: the network that the first one is trying."""
+    (tmp_path / "k").write_text("old")
+    io_trial.start(change(tmp_path), 45)
+    (tmp_path / "k").write_text("tried")
+    with pytest.raises(BackendError, match="another network change is in progress"):
+        io_trial.start(change(tmp_path), 45)
+    assert trial.plan["restore"][str(tmp_path / "k")] == "old" and len(trial.begun) == 1
+
+
+def test_a_run_that_was_killed_before_its_unit_started_is_not_in_the_way(trial, tmp_path, monkeypatch):
+    monkeypatch.setattr(io_trial, "run", lambda *args, **kwargs: None)
+    io_trial.start(change(tmp_path), 45, patience=0)
+    assert trial.state == io_deadman.STATE_PLANNED and not io_trial.pending()
+    io_trial.start(change(tmp_path), 45, patience=0)
+    monkeypatch.setattr(io_trial, "unit_active", lambda unit: unit == "reduced-footprint-network.service")
+    assert io_trial.pending()
+
+
+def test_old_files_are_kept_byte_for_byte(trial, tmp_path):
+    """A comment in another encoding than UTF-8."""
+    (tmp_path / "k").write_bytes(b"# caf\xe9\nold\n")
+    io_trial.start(change(tmp_path), 45)
+    (tmp_path / "k").write_text("tried")
+    with trial:
+        trial.revert("no confirmation")
+    assert (tmp_path / "k").read_bytes() == b"# caf\xe9\nold\n"
 
 
 def test_failed_change_is_reported(trial, tmp_path, monkeypatch):
