@@ -49,9 +49,9 @@ def private_folder(path: pathlib.Path) -> pathlib.Path:
 
 
 def read_text(path: str | os.PathLike[str]) -> str | None:
-    """Return the text of a file, ``None`` if it does not exist."""
+    """Return the text of a file, ``None`` if it does not exist; bytes that are not UTF-8 are preserved by :func:`write_atomic`."""
     try:
-        return pathlib.Path(path).read_text(encoding="utf-8")
+        return pathlib.Path(path).read_text(encoding="utf-8", errors="surrogateescape")
     except FileNotFoundError:
         return None
 
