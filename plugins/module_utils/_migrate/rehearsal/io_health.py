@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import http.client
 import socket
 import typing as t
 import urllib.error
@@ -93,8 +94,9 @@ def _http(url: str, wanted: int) -> str | None:
             status = answer.status
     except urllib.error.HTTPError as error:
         status = error.code
-    except (OSError, ValueError) as error:
-        return str(error)
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        # the last kind: what answers does not speak HTTP, for example another service while the machine boots
+        return f"{type(error).__name__}: {error}" if isinstance(error, http.client.HTTPException) else str(error)
     return None if status == wanted else f"expected status {wanted}, got {status}"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import typing as t
+import urllib.parse
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, shown
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import choice, number
@@ -61,7 +62,7 @@ def _parse_check(entry: t.Any, path: str) -> HealthCheck:
     url, port, unit = entry.get("url"), entry.get("port"), entry.get("unit")
     if kind == "tcp" and not port:
         raise InputError("is required.", f"{path}.port", "Set the TCP port to check.")
-    if kind == "http" and not _URL.match(str(url or "")):
+    if kind == "http" and not _is_url(str(url or "")):
         raise InputError(f"{shown(url)} is not a valid HTTP or HTTPS URL.", f"{path}.url", "Write e.g. http://192.0.2.10:8080/health.")
     if kind == "unit" and not unit:
         raise InputError("is required.", f"{path}.unit", "Name the systemd unit that must be active.")
@@ -77,6 +78,15 @@ def _parse_check(entry: t.Any, path: str) -> HealthCheck:
         unit=parse_unit(unit, f"{path}.unit") if kind == "unit" else None,
         rehearse=rehearse is None or bool(rehearse),
     )
+
+
+def _is_url(text: str) -> bool:
+    """Whether a check can request this URL: with a host and, if at all, a valid port; without a user name, which would be logged."""
+    try:
+        parts = urllib.parse.urlsplit(text)
+        return bool(_URL.match(text) and parts.hostname and parts.port != 0 and parts.username is None and text.isprintable())
+    except ValueError:
+        return False
 
 
 def _parse_command(value: t.Any, path: str) -> tuple[str, ...]:

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
+import socket
 import threading
 
 import pytest
@@ -54,6 +56,24 @@ class NoWayIn:
 def test_http_answers_with_the_wanted_status(port, path, status, passes):
     wrong = io_health.ask(HealthCheck("http", url=f"http://127.0.0.1:{port}{path}", status=status), HERE)
     assert (wrong is None) is passes
+
+
+@pytest.mark.parametrize("answer", [b"5.5.5-10.11.6-MariaDB\n", b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 200, b"HTTP/1.1 200 " + b"x" * 70000])
+def test_another_service_on_the_port_of_http_is_a_failure(answer):
+    """It must not end the migration: while the machine boots, anything may answer."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            with contextlib.suppress(OSError):
+                client = server.accept()[0]
+                client.recv(1000)
+                client.sendall(answer)
+                client.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        check = HealthCheck("http", url=f"http://127.0.0.1:{server.getsockname()[1]}/")
+        failures = io_health.check_all([check], HERE)
+    assert [each.check for each in failures] == [check] and failures[0].reason
 
 
 def test_tcp_answers_or_says_why_not(port):
