@@ -14,6 +14,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.ru
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import io_arp, io_fence, run_cutover
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_commit import leave
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import FINAL
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import HANDED_OVER, SERVING
 
 #: The reason of a rollback that the user requested; compared with the journal.
@@ -34,6 +35,8 @@ def roll_back(context: Context, reason: str) -> None:
     if journal.facts.get("handed_over") and not journal.facts.get("returning"):
         # a serving VM is stopped only for a source that can serve
         _answers(context)
+    elif journal.facts.get("handing_over") == FINAL and reason == ASKED and not journal.facts.get("returning"):
+        _learn_of_hand_over(context)
     journal.facts["returning"] = reason
     journal.reason = reason
     # first what clients wait for; there may be no space to write the journal
@@ -65,6 +68,24 @@ def roll_back(context: Context, reason: str) -> None:
         journal.warnings.append(f"{', '.join(state['failed'])} did not start again on the source; check systemctl status there.")
     context.log(f"the source serves again ({', '.join(state.get('running', [])) or 'no service was stopped'})")
     _returned(context)
+
+
+def _learn_of_hand_over(context: Context) -> None:
+    """Find out whether the source has handed over: its worker was stopped after the final confirmation and before it recorded the answer.
+
+    Clients may have been admitted meanwhile, so that their data is on the disk of the VM.
+
+    :raises BackendError: the source does not answer; the VM is not stopped.
+    """
+    try:
+        state = context.source.ask("state")["state"]["state"]
+    except FootprintError as error:
+        raise BackendError(
+            f"The source does not answer and may have handed over, so the VM is not stopped: {error.message}",
+            hint="Switch the source on; place the one-time key with the role or manually; then run again.",
+        ) from error
+    if state == HANDED_OVER:
+        context.journal.facts["handed_over"] = True
 
 
 def _returned(context: Context) -> None:

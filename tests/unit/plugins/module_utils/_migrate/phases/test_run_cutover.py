@@ -104,6 +104,24 @@ def test_a_return_stops_the_vm_before_the_source_is_asked_back(world):
     assert any("b.service did not start" in each for each in world.journal.warnings)
 
 
+@pytest.mark.parametrize(("state", "served"), [(HANDED_OVER, True), (PARKED, False), (None, None)])
+def test_a_worker_stopped_before_it_recorded_the_hand_over_may_have_admitted_clients(world, state, served):
+    world.journal.state = "running"
+    world.journal.facts.pop("handed_over")
+    world.journal.facts["handing_over"] = "final"
+    world.source.state = state and {"state": state}
+    world.source.after = {"restore": {"state": SERVING}}
+    if served is None:
+        with pytest.raises(BackendError, match="may have handed over"):
+            run_return.roll_back(world, "requested")
+        assert world.stopped == []
+        return
+    run_return.roll_back(world, "requested")
+    assert world.stopped == [1] and world.journal.state == "rolled_back"
+    # the next migration must not copy over what they wrote
+    assert (run_return.VM_DATA in world.journal.facts) is served
+
+
 def test_a_return_that_was_begun_does_not_ask_again_who_is_there(world):
     world.journal.facts["returning"] = "boot: no"
     world.source.state = {"state": SERVING}
