@@ -146,7 +146,7 @@ options:
   libvirt_uri:
     description:
       - The libvirt URI of the servers, by driver (C(qemu), also for C(kvm), and C(lxc)). V({host}) is replaced by the server's
-        C(ansible_host), V({name}) by its name.
+        C(ansible_host), an IPv6 address in brackets, V({name}) by its name.
       - Queried only for VMs whose address is not known from an earlier source. Requires Python's libvirt binding.
     type: dict
     default: {}
@@ -368,23 +368,23 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         self.load_cache_plugin()
         key = self.get_cache_key(path)
         reads_cache = cache and self.get_option("cache")
-        wanted = {machine.vm.name: list(machine.vm.macs) for machine in plan.machines}
+        wanted = run_inventory.signature(plan, lookup)
         if reads_cache:
             try:
                 kept = self._cache[key]
             except KeyError:
                 kept = None
-            # the cache is invalid if a VM was added or removed, or its NICs changed
-            if kept and kept.get("machines") == wanted:
+            # the cache is invalid if a VM was added or removed, its NICs or its address changed, or other sources are asked
+            if isinstance(kept, dict) and kept.get("wanted") == wanted:
                 return {name: run_inventory.Found(*entry) for name, entry in kept["found"].items()}
         found, warnings = run_inventory.find_addresses(plan, lookup)
         if self.get_option("strict") and warnings:
             raise RefusedError(" ".join(warnings), "strict", "Correct the sources of addresses, or remove strict to continue without them.")
         for warning in warnings:
             self.display.warning(f"{path}: {warning}")
-        if self.get_option("cache") and len(found) == len(wanted):
+        if self.get_option("cache") and len(found) == len(plan.machines):
             # cache complete results only: a VM that is still starting must be found next time
-            self._cache[key] = {"machines": wanted, "found": {name: [item.address, item.source] for name, item in found.items()}}
+            self._cache[key] = {"wanted": wanted, "found": {name: [item.address, item.source] for name, item in found.items()}}
         return found
 
     def _add(self, host: run_inventory.Host) -> None:

@@ -75,13 +75,17 @@ def libvirt_available() -> bool:
 def probe(uri: str, timeout: float) -> None:
     """Check that the host of a libvirt URI accepts connections; libvirt itself waits minutes for a host that is down.
 
-    :raises BackendError: the host does not answer.
+    :raises BackendError: the host does not answer, or the URI is not valid.
     """
-    parts = urllib.parse.urlsplit(uri)
+    try:
+        parts = urllib.parse.urlsplit(uri)
+        given = parts.port
+    except ValueError as error:
+        raise BackendError(f"{uri} is not a valid URI: {error}", "libvirt_uri") from error
     if not parts.hostname:
         return
     transport = parts.scheme.rpartition("+")[2]
-    port = parts.port or {"ssh": 22, "libssh": 22, "libssh2": 22, "tcp": 16509}.get(transport, 16514)
+    port = given or {"ssh": 22, "libssh": 22, "libssh2": 22, "tcp": 16509}.get(transport, 16514)
     try:
         socket.create_connection((parts.hostname, port), timeout).close()
     except OSError as error:

@@ -13,9 +13,15 @@ import json
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError, kind_of
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
 
 SOURCES = ("fixed", "lease", "agent", "arp")
+
+# The libvirt drivers that VMs have.
+DRIVERS = ("qemu", "lxc")
+# Seconds; a longer wait would only look like a hang.
+LONGEST = 3600
 
 # A sweep sends one datagram per address; a larger network would be a scan.
 WIDEST_SWEEP = 22
@@ -135,6 +141,26 @@ def check_sources(sources: t.Sequence[str], path: str) -> None:
     for index, source in enumerate(sources):
         if source not in SOURCES:
             raise InputError(f"{source!r} is not a valid source of addresses.", f"{path}[{index}]", f"Use one of {', '.join(SOURCES)}.")
+
+
+def check_uris(value: t.Any, path: str) -> None:
+    """Check libvirt URIs by driver; those of another driver would never be queried.
+
+    :raises InputError: an unknown driver, or a URI that is not text.
+    """
+    check_known({} if value is None else value, DRIVERS, path, "Write {qemu: 'qemu+ssh://root@{host}/system'}; qemu is also used for kvm.")
+    for driver, uri in (value or {}).items():
+        if not isinstance(uri, str):
+            raise InputError(f"is {kind_of(uri)}, not text.", f"{path}.{driver}", "Write e.g. qemu+ssh://root@{host}/system.")
+
+
+def check_timeout(value: float, path: str) -> None:
+    """Check the seconds to wait for a source.
+
+    :raises InputError: out of range.
+    """
+    if not 0 < value <= LONGEST:
+        raise InputError(f"{value!r} is not supported.", path, f"Use more than 0 and at most {LONGEST} seconds.")
 
 
 def parse_excluded(values: t.Sequence[str], path: str) -> tuple[ipaddress.IPv4Network, ...]:

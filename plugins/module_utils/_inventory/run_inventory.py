@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import json
 import os
 import pathlib
 import time
@@ -199,6 +200,8 @@ def find_addresses(
     :raises RefusedError: a network that is too large to search.
     """
     plan_addresses.check_sources(lookup.sources, "address_sources")
+    plan_addresses.check_uris(lookup.libvirt_uri, "libvirt_uri")
+    plan_addresses.check_timeout(lookup.timeout, "timeout")
     excluded = plan_addresses.parse_excluded(lookup.exclude, "exclude_addresses")
     targets = plan_addresses.sweep_targets(lookup.discover_network, "discover_network") if lookup.discover_network else ()
     found: dict[str, Found] = {}
@@ -224,6 +227,12 @@ def find_addresses(
             if all(machine.vm.name in found for machine in missing):
                 break
     return found, warnings
+
+
+def signature(inventory: Inventory, lookup: Lookup) -> dict[str, t.Any]:
+    """Return what the addresses depend on; addresses found earlier are valid while it is the same. Only lists, mappings and scalars."""
+    machines = {one.vm.name: [one.vm.address, one.server.variables.get("ansible_host"), *one.vm.macs] for one in inventory.machines}
+    return dict(parse_json(json.dumps({"machines": machines, "lookup": dataclasses.asdict(lookup)}, default=str), "signature"))
 
 
 def require_addresses(inventory: Inventory, found: t.Mapping[str, Found]) -> None:
@@ -293,6 +302,8 @@ def _uris(machine: Machine, templates: t.Mapping[str, str]) -> list[str]:
     hypervisor = machine.vm.hypervisor
     drivers = {"lxc": ("lxc",), "auto": ("qemu", "lxc")}.get(hypervisor, ("qemu",))
     host = str(machine.server.variables.get("ansible_host") or machine.server.name)
+    # in a URI the colons of an IPv6 address would start a port
+    host = f"[{host}]" if ":" in host and not host.startswith("[") else host
     return [templates[driver].replace("{host}", host).replace("{name}", machine.server.name) for driver in drivers if driver in templates]
 
 

@@ -27,6 +27,12 @@ sed -i 's/^address_sources:.*/address_sources: [fixed, lease]/' "${work}/leased.
 ansible-playbook -i "${work}/leased.nodes.yml" files/alone.yml
 : > "${work}/leases"
 ansible-playbook -i "${work}/leased.nodes.yml" files/alone.yml
+# but not a change of what is asked
+cp "${work}/leased.nodes.yml" "${work}/leased"
+echo "exclude_addresses: [192.0.2.101]" >> "${work}/leased.nodes.yml"
+ansible-inventory -i "${work}/leased.nodes.yml" --host c1 > "${work}/excluded.json"
+grep -q ansible_host "${work}/excluded.json" && exit 1
+cp "${work}/leased" "${work}/leased.nodes.yml"
 ansible-inventory -i "${work}/leased.nodes.yml" --flush-cache --host c1 > "${work}/flushed.json"
 grep -q ansible_host "${work}/flushed.json" && exit 1
 

@@ -10,6 +10,7 @@ import json
 
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import io_addresses
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import nic_mac, vm_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.run_inventory import (
     Lookup,
@@ -19,6 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._inventory.run_i
     hosts,
     parse,
     parse_servers,
+    signature,
 )
 
 NIC = [{"bridge": "br-admin"}]
@@ -142,6 +144,58 @@ def test_libvirt_is_asked_per_server_and_driver():
         ("qemu+ssh://root@metal2/system", "agent", (vm_uuid("blue", "c3"),)),
     ]
     assert warnings == ["lxc+ssh://metal1/ does not answer"]
+
+
+def test_a_server_with_an_ipv6_address_is_asked(monkeypatch):
+    vms = [{"id": "c3", "nics": NIC, "hypervisor": "kvm"}]
+    inventory = parse("blue", parse_servers({"metal1": {"ansible_host": "2001:db8::11", "roles": ["virt"], "vms": vms}}))
+    uri = "qemu+ssh://root@[2001:db8::11]/system"
+    backend = Backend(domains={uri: {"agent": [(C3, "192.0.2.103")]}})
+    found, warnings = find_addresses(inventory, Lookup(libvirt_uri={"qemu": "qemu+ssh://root@{host}/system"}, sources=("agent",)), backend)
+    assert found["c3"].address == "192.0.2.103" and warnings == []
+    reached = []
+
+    def connect(place, timeout):
+        reached.append(place)
+        raise OSError("no route")
+
+    monkeypatch.setattr(io_addresses.socket, "create_connection", connect)
+    with pytest.raises(BackendError, match="no route"):
+        io_addresses.probe(uri, 1)
+    assert reached == [("2001:db8::11", 22)]
+
+
+@pytest.mark.parametrize("uri", ["qemu+ssh://metal1:ssh/system", "qemu+ssh://[metal1/system"])
+def test_a_uri_that_is_not_valid_is_a_warning_like_a_server_that_is_down(uri):
+    with pytest.raises(BackendError, match="is not a valid URI"):
+        io_addresses.probe(uri, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "path"),
+    [
+        ({"libvirt_uri": {"kvm": "qemu:///system"}}, "libvirt_uri.kvm"),
+        ({"libvirt_uri": {"qemu": None}}, "libvirt_uri.qemu"),
+        ({"libvirt_uri": "qemu:///system"}, "libvirt_uri"),
+        ({"timeout": 0.0}, "timeout"),
+        ({"timeout": float("nan")}, "timeout"),
+    ],
+)
+def test_options_that_would_find_nothing_are_refused(options, path):
+    with pytest.raises(InputError) as caught:
+        find_addresses(parse("blue", servers()), Lookup(**options), Backend())
+    assert caught.value.path == path and caught.value.hint
+
+
+def test_addresses_found_earlier_are_valid_only_for_the_same_question():
+    def asked(lookup=Lookup(), **change):
+        vm = {"id": "c3", "nics": NIC, **change}
+        return signature(parse("blue", parse_servers({"metal1": {"roles": ["virt"], "vms": [vm]}})), lookup)
+
+    same = asked()
+    assert same == asked() == json.loads(json.dumps(same))
+    others = [asked(address="192.0.2.50"), asked(address="192.0.2.51"), asked(nics=NIC * 2), asked(Lookup(exclude=("192.0.2.20",))), asked(Lookup(leases=("x",)))]
+    assert same not in others and len({json.dumps(each) for each in others}) == len(others)
 
 
 def test_without_the_binding_there_is_a_warning():
