@@ -42,14 +42,15 @@ def line_of(marker: str) -> str | None:
 
 
 def _write(text: str) -> None:
-    """Replace the file; owner and mode are kept."""
+    """Replace the file; owner and mode are kept, and so is a link: whoever manages its target must still be able to withdraw keys."""
+    path = pathlib.Path(os.path.realpath(PATH))
     try:
-        before = os.stat(PATH)
+        before = os.stat(path)
         mode, owner = before.st_mode & 0o7777, (before.st_uid, before.st_gid)
     except FileNotFoundError:
-        PATH.parent.mkdir(mode=0o700, exist_ok=True)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         mode, owner = 0o600, (os.geteuid(), os.getegid())
-    write_atomic(PATH, text, mode=mode, owner=owner)
+    write_atomic(path, text, mode=mode, owner=owner)
 
 
 def place(marker: str, line: str) -> None:

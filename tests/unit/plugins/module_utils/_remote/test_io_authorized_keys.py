@@ -35,3 +35,14 @@ def test_keys_of_others_are_kept_byte_for_byte(path):
     assert path.read_bytes().startswith(OWN) and line.encode() not in path.read_bytes()
     assert io_authorized_keys.forget(MARKER)
     assert path.read_bytes() == OWN
+
+
+def test_a_link_to_the_file_stays_a_link(path, tmp_path, monkeypatch):
+    """Otherwise a key that is removed from the managed file would still be accepted."""
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    monkeypatch.setattr(io_authorized_keys, "PATH", link)
+    io_authorized_keys.place(MARKER, f"restrict ssh-ed25519 BBBB {MARKER}")
+    assert link.is_symlink() and path.read_bytes().startswith(OWN) and MARKER.encode() in path.read_bytes()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert io_authorized_keys.forget(MARKER) and link.is_symlink() and path.read_bytes() == OWN
