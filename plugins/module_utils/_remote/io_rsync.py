@@ -25,8 +25,14 @@ _EVERYTHING = ("-aHAXS", "--numeric-ids", "--modify-window=-1", "--no-human-read
 FLAGS = (*_EVERYTHING, "--delete", "--one-file-system")
 # the migration's own state on the source, in folders of other packages
 HELD = "zz-reduced-footprint-held.conf"
-# exit code for vanished source files: not an error while the source serves
+# exit codes for vanished source files and for a partial transfer: not an error while the source serves, the latter only for files in use
 VANISHED = 24
+PARTIAL = 23
+# a file was truncated while it was read, removed, or written to during both attempts
+_IN_USE = re.compile(
+    r"\A(?:rsync: (?:\[sender\] )?)?(?:read errors mapping .*\(61\)|file has vanished: .*|(?:WARNING|ERROR): .* failed verification -- update .*)\Z"
+)
+_SUMMARY = re.compile(r"\Arsync (?:error|warning): some files")
 # exit codes of a broken stream; with an error message of ssh it was the connection, not a disk
 _LINK = (12, 30, 35)
 _SSH_MESSAGE = re.compile(r"(?m)^(ssh: |Timeout, server |Connection (to|closed|reset) |client_loop: |kex_exchange)")
@@ -137,7 +143,8 @@ def transfer(
 ) -> Copied:
     """Run rsync and report its progress.
 
-    :raises CommandError: the exit code is not 0 (or 24 with ``tolerate_vanished``).
+    :arg tolerate_vanished: accept that files vanish or change while they are copied; the next pass copies them.
+    :raises CommandError: another failure.
     """
     started = time.monotonic()
     # a file for stderr: a pipe that is not read meanwhile would block after 64 KiB
@@ -150,7 +157,8 @@ def transfer(
             code = process.wait()
         stderr.seek(0)
         errors = stderr.read().decode(errors="replace")
-    if code != 0 and not (code == VANISHED and tolerate_vanished):
+    moving = code == VANISHED or (code == PARTIAL and in_use(errors))
+    if code != 0 and not (moving and tolerate_vanished):
         lost = code == 255 or (code in _LINK and bool(_SSH_MESSAGE.search(errors)))
         raise CommandError(argv, code, errors, hint=_HINT_CONNECTION if lost else _hint(code), what="The connection to the source was lost" if lost else None)
     text = "\n".join(lines)
@@ -160,9 +168,15 @@ def transfer(
         files=totals.get("Number of regular files transferred", 0),
         bytes=totals.get("Total transferred file size", 0),
         total_bytes=totals.get("Total file size", 0),
-        vanished=code == VANISHED,
+        vanished=moving,
         changes=tuple(line for line in lines if re.match(r"\A([<>ch.*][fdLDS.]|\*deleting)", line)) if dry_run else (),
     )
+
+
+def in_use(errors: str) -> bool:
+    """Whether all errors of rsync are about files that another program wrote to or removed during the transfer."""
+    lines = [line for line in errors.splitlines() if line.strip() and not _SUMMARY.match(line)]
+    return bool(lines) and all(_IN_USE.match(line) for line in lines)
 
 
 def _follow(process: subprocess.Popen[str], progress: t.Callable[[int, int, str], None] | None) -> list[str]:

@@ -104,6 +104,49 @@ def test_a_limit_is_kept(tmp_path: pathlib.Path, ssh, monkeypatch):
     assert "--bwlimit=2048" in asked[0] and not any("bwlimit" in each for each in asked[1])
 
 
+def test_a_file_truncated_while_it_is_read_does_not_end_a_live_pass(tmp_path, ssh):
+    """As by a rotation of logs with copytruncate; rsync reports it as a failed transfer."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    target.mkdir()
+    (source / "other").write_text("x")
+    log = source / "log"
+
+    def rotate(moved, *unused):
+        if moved and log.stat().st_size > 1000:
+            os.truncate(log, 1000)
+
+    for tolerate in (True, False):
+        log.write_bytes(os.urandom(6_000_000))
+        (target / "log").unlink(missing_ok=True)
+        if tolerate:
+            assert io_rsync.pull(ssh, "host", str(source), str(target), [], tolerate_vanished=True, limit=2000, progress=rotate).vanished
+            assert (target / "other").exists() and log.stat().st_size == 1000
+        else:
+            with pytest.raises(CommandError, match="exit code 23"):
+                io_rsync.pull(ssh, "host", str(source), str(target), [], tolerate_vanished=False, limit=2000, progress=rotate)
+
+
+_END = "rsync error: some files/attrs were not transferred (see previous errors) (code 23) at main.c(1865) [generator=3.2.7]"
+
+
+@pytest.mark.parametrize(
+    ("lines", "wanted"),
+    [
+        (['rsync: [sender] read errors mapping "/var/log/x": No data available (61)', _END], True),
+        (["WARNING: var/lib/db failed verification -- update discarded (will try again).", "ERROR: var/lib/db failed verification -- update discarded.", _END], True),
+        (['rsync: read errors mapping "/var/log/x": No data available (61)', 'file has vanished: "/tmp/y"', _END], True),
+        (['rsync: [sender] read errors mapping "/var/log/x": Input/output error (5)', _END], False),
+        (['rsync: [sender] read errors mapping "/x": No data available (61)', 'rsync: [receiver] open "/y" failed: No space left on device (28)', _END], False),
+        (['rsync: [sender] readlink_stat("/home/u/mnt") failed: Permission denied (13)', _END], False),
+        ([_END], False),
+        ([], False),
+    ],
+)
+def test_only_files_in_use_are_tolerated(lines, wanted):
+    assert io_rsync.in_use("\n".join(lines)) is wanted
+
+
 def test_a_failure_has_rsyncs_own_words(tmp_path, ssh):
     with pytest.raises(CommandError) as caught:
         io_rsync.pull(ssh, "host", str(tmp_path / "nowhere"), str(tmp_path / "target"), [], tolerate_vanished=True)
