@@ -113,7 +113,9 @@ options:
     description: Bandwidth limit of the copies before the pause, for example V(100 MiB/s). No limit by default.
     type: str
   excludes:
-    description: Absolute paths or rsync patterns to exclude from the copy.
+    description:
+      - Absolute paths or rsync patterns to exclude from the copy.
+      - A file system whose mount point is excluded is created empty, unless O(disk_schema) has no partition for it.
     type: list
     elements: str
     default: []

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import os
 import re
 import subprocess
@@ -73,11 +74,25 @@ def filters(mount: str, other_mounts: t.Sequence[str], excludes: t.Sequence[str]
     """
     prefix = mount.rstrip("/")
     patterns = ["/lost+found"]
-    for pattern in [*ALWAYS_OUT, *excludes, *(f"{each.rstrip('/')}/*" for each in other_mounts if each != mount)]:
+    for pattern in [*ALWAYS_OUT, *excludes]:
         if pattern.startswith(prefix + "/"):
             patterns.append(pattern[len(prefix) :])
+        elif _covers(pattern, prefix):
+            patterns.append("/*")
+    patterns += [f"{_literal(each.rstrip('/')[len(prefix) :])}/*" for each in other_mounts if each != mount and each.startswith(prefix + "/")]
     patterns.append(HELD)
     return [f"--exclude={each}" for each in patterns]
+
+
+def _covers(pattern: str, mount: str) -> bool:
+    """Whether a pattern excludes a mount point or a folder above it."""
+    wanted, parts = pattern.removesuffix("/***").rstrip("/").split("/"), mount.split("/")
+    return "**" not in pattern and len(parts) >= len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
+
+
+def _literal(path: str) -> str:
+    """Return a pattern that matches only this path."""
+    return re.sub(r"([\\*?\[])", r"\\\1", path)
 
 
 def pull(

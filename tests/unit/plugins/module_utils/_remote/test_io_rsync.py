@@ -35,6 +35,34 @@ def test_patterns_are_made_relative_to_the_file_system():
     assert {"--exclude=/srv/*", "--exclude=/var/tmp/*", "--exclude=/proc/*", "--exclude=/lost+found"} <= set(options)
 
 
+@pytest.mark.parametrize(
+    ("excludes", "mount", "out"),
+    [
+        (["/backup"], "/backup", True),
+        (["/backup/"], "/backup/old", True),
+        (["/srv/*"], "/srv/data", True),
+        (["/backup"], "/backup2", False),
+        (["/srv/*/cache"], "/srv/data", False),
+        (["/srv/data/x"], "/srv/data", False),
+        (["/var/lib/x"], "/", False),
+    ],
+)
+def test_a_file_system_that_is_excluded_is_not_copied(excludes, mount, out):
+    assert ("--exclude=/*" in io_rsync.filters(mount, ["/", mount], excludes)) is out
+
+
+def test_names_of_other_file_systems_are_no_patterns(tmp_path: pathlib.Path, ssh):
+    source, target = tmp_path / "source", tmp_path / "target"
+    names = ["data[1]", "data1", "a*b", "axb", "back\\slash", "backslash", "what?", "whatx"]
+    for name in names:
+        (source / name).mkdir(parents=True)
+        (source / name / "file").write_text(name)
+    target.mkdir()
+    others = [f"{source}/{name}" for name in names[::2]]
+    io_rsync.pull(ssh, "host", str(source), str(target), io_rsync.filters(str(source), [str(source), *others], []), tolerate_vanished=False)
+    assert sorted(each.parent.name for each in target.rglob("file")) == sorted(names[1::2])
+
+
 def test_a_copy_brings_everything_and_takes_away_what_is_too_much(tmp_path: pathlib.Path, ssh):
     source, target = tmp_path / "source", tmp_path / "target"
     (source / "skipped").mkdir(parents=True)
