@@ -243,8 +243,11 @@ def _clocks(skew: plan_clock.Skew) -> t.Iterator[Line]:
 
 def _migration(seen: t.Mapping[str, t.Any]) -> Line:
     topic = f"migration {seen['name']}"
-    if seen.get("state") == "done":
-        return Line(topic, True, f"done, on {seen['host']}, {float(seen.get('downtime_seconds') or 0):.1f} s of downtime")
+    if seen.get("state") in ("done", "retired"):
+        end = "; the source is retired" if seen["state"] == "retired" else ""
+        return Line(topic, True, f"done, on {seen['host']}, {float(seen.get('downtime_seconds') or 0):.1f} s of downtime{end}")
+    if seen.get("state") == "stopped":
+        return Line(topic, True, f"stopped by stop_after in phase {seen.get('phase')} on {seen['host']}: the source serves", note=True)
     if seen.get("state") == "rolled_back":
         return Line(topic, True, f"rolled back: the source serves ({seen.get('reason') or 'on request'})")
     return Line(topic, False, f"{seen.get('state')} in phase {seen.get('phase')} on {seen['host']}")

@@ -130,6 +130,18 @@ def test_each_failure_is_reported(path: tuple[str, ...], value: t.Any, line: str
     assert line in report["lines"]
 
 
+@pytest.mark.parametrize(
+    ("seen", "line"),
+    [
+        ({"state": "retired", "phase": "commit", "downtime_seconds": 31.24}, "ok   migration m: done, on metal1, 31.2 s of downtime; the source is retired"),
+        ({"state": "stopped", "phase": "rehearse"}, "NOTE migration m: stopped by stop_after in phase rehearse on metal1: the source serves"),
+    ],
+)
+def test_a_migration_that_ended_as_requested_is_no_failure(seen: dict[str, t.Any], line: str) -> None:
+    report = build_status(breakage("migrations", value=[{"name": "m", "host": "metal1", **seen}]))
+    assert report["ok"] and line in report["lines"]
+
+
 def test_what_starts_right_now_is_no_failure() -> None:
     part = {"units": {"mariadb.service": unit("activating")}, "facts": None, "problems": ["mariadb.service is activating"]}
     report = build_status(breakage("controllers", "c2", "look", "services", "galera", value=part))
