@@ -298,7 +298,9 @@ def read_results(
     :arg vm_hosts: host → its server in the inventory, empty for a host that is a server itself.
     :arg standbys: server → result of ``vm_standby_info``, empty for a server that was not reached.
     """
-    servers = {name: _read_server(result or {"unreachable": True}) for name, result in vms.items()}
+    # the VM of a migration that is not done is off until then: its source serves
+    off = {(one.get("vm") or {}).get("uuid") for one in migrations if one.get("state") not in ("done", "retired")} - {None}
+    servers = {name: _read_server(result or {"unreachable": True}, off) for name, result in vms.items()}
     # the inventory may list a moved VM under its old server
     places = {vm["name"]: name for name, seen in servers.items() for vm in _current_vms(seen)}
     hosts = dict.fromkeys(host for names in members.values() for host in names)
@@ -308,10 +310,11 @@ def read_results(
     return {"servers": servers, "controllers": controllers, "members": members, "migrations": migrations, "standbys": copies}
 
 
-def _read_server(result: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def _read_server(result: t.Mapping[str, t.Any], off: t.Container[str]) -> dict[str, t.Any]:
     reachable = not result.get("unreachable")
     error = "" if "vms" in result or not reachable else str(result.get("msg") or "no answer")
-    return {"reachable": reachable, "error": error, "vms": result.get("vms") or []}
+    vms = [vm for vm in result.get("vms") or [] if vm["state"] == "running" or vm.get("uuid") not in off]
+    return {"reachable": reachable, "error": error, "vms": vms}
 
 
 def _read_controller(result: t.Mapping[str, t.Any], place: str) -> dict[str, t.Any]:

@@ -181,6 +181,20 @@ def test_an_empty_footprint_is_no_failure() -> None:
     assert report["ha"] == []
 
 
+@pytest.mark.parametrize(("state", "counted"), [("done", True), ("retired", True), ("rolled_back", False), ("stopped", False), ("running", False)])
+def test_the_vm_of_a_master_that_serves_from_its_source_is_not_down(state: str, counted: bool) -> None:
+    """It is defined long before the pause, and stays after a rollback."""
+    vms = {"metal1": {"vms": [{"name": "c1", "state": "running", "uuid": "u1"}, {"name": "master", "state": "shutoff", "uuid": "u2"}]}}
+    migrations = [{"name": "master", "state": state, "phase": "rehearse", "host": "metal1", "vm": {"uuid": "u2"}}]
+    found = read_results({}, {}, vms, migrations, {})
+    assert [vm["name"] for vm in found["servers"]["metal1"]["vms"]] == ["c1", *(["master"] if counted else [])]
+    lines = build_status(found)["lines"]
+    assert ("DOWN server metal1: 1 of 2 VMs running (master is shutoff)" in lines) is counted
+    # a VM that runs is always shown
+    vms["metal1"]["vms"][1]["state"] = "running"
+    assert len(read_results({}, {}, vms, migrations, {})["servers"]["metal1"]["vms"]) == 2
+
+
 def test_results_of_modules_are_read() -> None:
     vms: dict[str, t.Any] = {
         "metal1": {"vms": [{"name": "c1", "state": "running"}]},
