@@ -146,13 +146,15 @@ class RemoteSource:
         self._install()
         return [*self.ssh_argv(), self.address, f"PYTHONPATH={self._remote_library()} python3 -m {module} {' '.join((*arguments, self.name))}"]
 
-    def ask(self, command: str, given: t.Mapping[str, t.Any] | None = None, timeout: float = 60.0) -> dict[str, t.Any]:
+    def ask(self, command: str, given: t.Mapping[str, t.Any] | None = None, timeout: float = 60.0, *, once: bool = False) -> dict[str, t.Any]:
         """Send a command to the source's agent, at its last known address first, then at the others.
 
+        :arg once: only at the first address, for a command that must not be sent again when its answer is lost.
         :raises BackendError: the source cannot be reached at any address, or reports an error.
         """
         identity = self.identity
         order = [identity.only] if identity.only else [self.address] + [each for each in self.addresses if each != self.address]
+        order = order[:1] if once else order
         failure: BackendError | None = None
         for address in order:
             self.address = address

@@ -30,7 +30,9 @@ def _run_hook(context: Context, index: int, hook: Hook) -> None:
         if hook.on == "destination":
             run(hook.command, timeout=hook.timeout)
         else:
-            context.source.ask("run", {"command": list(hook.command), "timeout": hook.timeout}, timeout=hook.timeout + 30)
+            # finds the address that answers, so that the hook is sent to that one only: it may not be repeated
+            context.source.ask("state", timeout=20)
+            context.source.ask("run", {"command": list(hook.command), "timeout": hook.timeout}, timeout=hook.timeout + 30, once=True)
     except FootprintError as error:
         raise BackendError(
             f"The hook {hook.when} {hook.phase} on the {hook.on} failed: {error.message}", f"hooks[{index}]", "Correct its command, or remove the hook."

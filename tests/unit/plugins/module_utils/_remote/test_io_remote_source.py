@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 import pathlib
+import types
 
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import io_blocks
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_hooks
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_hooks import Hook
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest_wire, io_rsync
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import RemoteSource
 
@@ -57,6 +60,31 @@ def test_what_the_source_itself_says_is_not_taken_for_a_lost_link(ssh, source):
 def test_an_answer_comes_from_the_address_that_has_one(ssh, source):
     ssh("""case "$*" in *192.0.2.2*) exit 255;; esac; cat >/dev/null; echo '{"ok": {"state": "parked"}}'""")
     assert source.ask("state") == {"state": "parked"} and source.address == "192.0.2.3"
+
+
+@pytest.mark.parametrize(("lost", "runs"), [(True, 1), (False, 1)])
+def test_a_hook_is_not_run_again_when_its_answer_is_lost(ssh, source, tmp_path, lost, runs):
+    """The source is reached at its second address; the connection ends while the hook runs."""
+    noted = tmp_path / "ran"
+    answer = "exit 255" if lost else "echo '{\"ok\": {}}'"
+    ssh(
+        f"""case "$*" in *192.0.2.2*) exit 255;; esac
+case "$*" in *"run master"*) cat >/dev/null; echo ran >>{noted}; {answer};; *) cat >/dev/null; echo '{{"ok": {{"state": "serving"}}}}';; esac"""
+    )
+    context = types.SimpleNamespace(
+        source=source,
+        spec=types.SimpleNamespace(hooks=[Hook("quiesce", "before", "source", ("/usr/local/bin/drain",), 60)]),
+        log=lambda message: None,
+        progress=lambda **unused: None,
+        journal=types.SimpleNamespace(progress={}),
+    )
+    if lost:
+        source.addresses.append("192.0.2.4")
+        with pytest.raises(BackendError, match="The hook before quiesce on the source failed"):
+            run_hooks.run_hooks(context, "quiesce", "before")
+    else:
+        run_hooks.run_hooks(context, "quiesce", "before")
+    assert noted.read_text().split() == ["ran"] * runs and source.address == "192.0.2.3"
 
 
 def test_copies_that_lose_the_link_say_so(ssh, tmp_path):
