@@ -174,9 +174,16 @@ def _keep_lease(state: SourceState, data: t.Mapping[str, t.Any]) -> None:
     left = state.remaining(data)
     if left == float("-inf"):
         # first check after a reboot: the destination has the whole lease again to contact the source
-        if data["state"] in LENT:
-            state.detach(_address_files, replace_address)
-        state.renew(float(data.get("lease", 120)))
+        lease = float(data.get("lease", 120))
+        try:
+            if data["state"] in LENT:
+                state.detach(_address_files, replace_address)
+            state.renew(lease)
+        except (FootprintError, OSError):
+            # nothing can be recorded, for example on a full disk; the destination cannot renew such a lease either
+            if time.clock_gettime(time.CLOCK_BOOTTIME) <= lease:
+                raise
+            _come_back(state, "the lease could not be recorded after a reboot", unasked=True)
     elif left <= 0:
         _come_back(state, "the lease expired without contact to the destination", unasked=True)
 

@@ -42,7 +42,7 @@ def fixture_watched(tmp_path, monkeypatch):
 
 def lease(state, name, seconds):
     """Write a state whose lease ends in some seconds."""
-    state.write({"state": name, "boot_id": "boot-1", "lease": 60, "deadline": io_state.time.clock_gettime(io_state.time.CLOCK_BOOTTIME) + seconds})
+    state.write({"state": name, "admin": {}, "boot_id": "boot-1", "lease": 60, "deadline": io_state.time.clock_gettime(io_state.time.CLOCK_BOOTTIME) + seconds})
 
 
 @pytest.mark.parametrize("name", [QUIESCED, PARKED])
@@ -60,6 +60,24 @@ def test_before_that_it_tries_again(watched):
     with pytest.raises(OSError):
         run_agent.watch("master")
     assert not returned
+
+
+@pytest.mark.parametrize(("uptime", "returns"), [(30.0, False), (61.0, True)])
+def test_a_source_that_was_rebooted_and_cannot_record_its_lease_returns_after_it(watched, monkeypatch, uptime, returns):
+    state, returned = watched
+    state.request_file.unlink()
+    lease(state, PARKED, 1000)
+    monkeypatch.setattr(io_state, "boot_id", lambda: "boot-2")
+    monkeypatch.setattr(run_agent, "boot_id", lambda: "boot-2")
+    monkeypatch.setattr(run_agent.time, "clock_gettime", lambda clock: uptime)
+
+    def full(*unused):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(SourceState, "write", full)
+    with pytest.raises(Ended if returns else OSError):
+        run_agent.watch("master")
+    assert returned == ([("the lease could not be recorded after a reboot", True)] if returns else [])
 
 
 def test_the_boot_that_starts_the_watch_is_on_disk_before_the_address_is_given_up(tmp_path, monkeypatch):
