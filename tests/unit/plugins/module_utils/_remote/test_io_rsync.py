@@ -166,7 +166,7 @@ _END = "rsync error: some files/attrs were not transferred (see previous errors)
         (['rsync: read errors mapping "/var/log/x": No data available (61)', 'file has vanished: "/tmp/y"', _END], True),
         (['rsync: [sender] read errors mapping "/var/log/x": Input/output error (5)', _END], False),
         (['rsync: [sender] read errors mapping "/x": No data available (61)', 'rsync: [receiver] open "/y" failed: No space left on device (28)', _END], False),
-        (['rsync: [sender] readlink_stat("/home/u/mnt") failed: Permission denied (13)', _END], False),
+        (['rsync: [sender] readlink_stat("/srv/mnt") failed: Permission denied (13)', _END], False),
         ([_END], False),
         ([], False),
     ],
