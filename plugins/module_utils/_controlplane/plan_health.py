@@ -31,7 +31,7 @@ class Service:
     :arg units: its systemd units; each is a tuple of alternative names.
     :arg majority: whether it needs more than half of its members to serve; other services need one.
     :arg votes_in: the service whose quorum its members count in; it serves no clients itself.
-    :arg programs: possible paths of its program, if its unit does not belong to a package.
+    :arg programs: possible paths of its program, for units that do not belong to a package.
     :arg certificate: path of its certificate, which the roles renew.
     """
 
@@ -69,7 +69,10 @@ SERVICES: t.Mapping[str, Service] = {
             majority=True,
             certificate="/etc/reduced.footprint/ovn/certificate.pem",
         ),
-        *(Service(one.name, tuple((unit,) for unit in one.units), majority=one.majority) for one in OPENSTACK.values()),
+        *(
+            Service(one.name, tuple((unit,) for unit in one.units), majority=one.majority, programs=(one.program,) if one.program else ())
+            for one in OPENSTACK.values()
+        ),
     )
 }
 

@@ -193,7 +193,7 @@ def _add_certificates(services: t.Mapping[str, t.Any], cluster: str) -> None:
 def _add_packages(services: t.Mapping[str, t.Any]) -> None:
     for name, seen in services.items():
         for unit in seen["units"].values():
-            packages = (io_plane.package_of(path) for path in SERVICES[name].programs or (unit["path"],))
+            packages = (io_plane.package_of(path) for path in (unit["path"], *SERVICES[name].programs))
             unit["package"] = next((package for package in packages if package), None)
             # started before the package was installed
             installed = (unit["package"] or {}).get("installed")

@@ -52,6 +52,7 @@ class OpenStackService:
     :arg depends: the services that are deployed before it.
     :arg majority: whether it needs more than half of its members to serve.
     :arg peer_ports: ports that only its other members may reach, as ``VARIABLE:DEFAULT``.
+    :arg program: a file of the package of those of its units that belong to none.
     """
 
     name: str
@@ -61,6 +62,7 @@ class OpenStackService:
     depends: tuple[str, ...] = ("database", "memcached", "load_balancer", "keystone")
     majority: bool = False
     peer_ports: tuple[str, ...] = ()
+    program: str = ""
 
     @property
     def port(self) -> int:
@@ -79,6 +81,7 @@ OPENSTACK: t.Mapping[str, OpenStackService] = types.MappingProxyType(
                 ("glance-api.service", "footprint-glance-copies.service"),
                 (Api("glance", "glance_port:9292", timeout="1h"),),
                 peer_ports=("glance_copies_port:9293",),
+                program="/usr/bin/glance-manage",
             ),
             OpenStackService(
                 "nova",
@@ -98,6 +101,7 @@ OPENSTACK: t.Mapping[str, OpenStackService] = types.MappingProxyType(
                 ("neutron-api.service", "neutron-ovn-maintenance-worker.service", "neutron-periodic-workers.service"),
                 (Api("neutron", "neutron_port:9696"),),
                 depends=("database", "rpc", "memcached", "load_balancer", "keystone", "ovn_database"),
+                program="/usr/bin/neutron-db-manage",
             ),
             OpenStackService(
                 "horizon",
@@ -105,6 +109,7 @@ OPENSTACK: t.Mapping[str, OpenStackService] = types.MappingProxyType(
                 ("footprint-horizon.service",),
                 (Api("horizon", "horizon_port:8443", public_port=443),),
                 depends=("database", "load_balancer", "keystone"),
+                program="/usr/share/openstack-dashboard/manage.py",
             ),
         )
     }

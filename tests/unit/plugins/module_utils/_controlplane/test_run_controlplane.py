@@ -10,9 +10,10 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_controller
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_controller, io_plane
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_controlplane import Host, LookRequest, look
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_health import Wanted
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
 from tests.support.controlplane import balancer, galera, unit
 
 
@@ -119,3 +120,20 @@ def test_of_several_names_the_one_that_runs_counts(monkeypatch: pytest.MonkeyPat
     assert list(Host(1).units(("keystone", "galera"))["keystone"]) == ["apache2.service"]
     known.pop("apache2.service")
     assert list(Host(1).units(("keystone",))["keystone"]) == ["keystone.service"]
+
+
+@pytest.mark.parametrize("name", sorted(OPENSTACK))
+def test_units_of_the_roles_have_the_package_of_their_service(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The roles write units that belong to no package, such as that of the dashboard."""
+
+    def package_of(path: str) -> dict[str, t.Any] | None:
+        return None if path.startswith("/etc/systemd/") else {"name": "new", "version": "1", "installed": "2026-11-26T12:00:00Z"}
+
+    monkeypatch.setattr(io_plane, "package_of", package_of)
+    own = {one: {**unit(), "since": "2026-11-25T12:00:00Z", "path": f"/usr/lib/systemd/system/{one}"} for one in OPENSTACK[name].units}
+    for one in own:
+        if one.startswith("footprint-") or name == "neutron" and one != "neutron-api.service":
+            own[one]["path"] = f"/etc/systemd/system/{one}"
+    found = looked(FakeHost({name: {"units": own, "facts": {"apis": {}}}}), services=(name,), packages=True)
+    assert {(entry["package"] or {}).get("name") for entry in found["services"][name]["units"].values()} == {"new"}
+    assert all(entry["stale"] for entry in found["services"][name]["units"].values())

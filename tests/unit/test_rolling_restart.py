@@ -1,0 +1,36 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Steps of rolling_restart that only a run shows."""
+
+from __future__ import annotations
+
+import pathlib
+import typing as t
+
+import pytest
+import yaml
+
+from tests.support.control_node import ROOT, ControlNode
+
+NONE: dict[str, t.Any] = {"package": None}
+
+
+@pytest.mark.parametrize(
+    "units, expected",
+    [
+        ({"glance-api.service": {"package": {"name": "glance-api"}}, "footprint-glance-copies.service": NONE}, "updates: ['glance-api']"),
+        ({"footprint-horizon.service": NONE}, "No unit of glance on metal2 belongs to a package."),
+    ],
+)
+def test_a_unit_without_a_package_does_not_end_an_update(units: dict[str, t.Any], expected: str, tmp_path: pathlib.Path) -> None:
+    tasks = {task["name"]: task for task in yaml.safe_load((ROOT / "playbooks/tasks/rolling_restart_update.yml").read_text("utf-8"))}
+    names = tasks["Check for updates"]["ansible.builtin.package"]["name"]
+    given = {
+        "__rolling_restart_step": {"component": "glance", "host": "metal2"},
+        "__rolling_restart_packages": {"controlplane": {"services": {"glance": {"units": units}}}},
+    }
+    steps = [tasks["Check that the packages were found"], {"debug": {"msg": f"updates: {names}"}, "vars": tasks["Check for updates"]["vars"]}]
+    code, output = ControlNode(tmp_path).play(steps, **given)
+    assert expected in " ".join(output.split()) and (code == 0) == expected.startswith("updates"), output
