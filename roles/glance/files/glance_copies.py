@@ -33,7 +33,7 @@ _CHUNK = 1 << 20
 _VALID = 300
 _TIMEOUT = 60
 _RECORD = "SELECT status, size, os_hash_algo, os_hash_value FROM images WHERE id = %s AND deleted = 0"
-_ALL = "SELECT id, status FROM images WHERE deleted = 0"
+_ALL = "SELECT id, status, size FROM images WHERE deleted = 0"
 
 
 class Copies:
@@ -65,6 +65,27 @@ class Copies:
         """Return whether the image is here."""
         return (self.folder / image).is_file()
 
+    def complete(self, image: str) -> bool:
+        """Return whether the image is here with the size that glance recorded; after a power loss a file may be shorter."""
+        if not self.has(image):
+            return False
+        rows = self.ask(_RECORD, (image,))
+        return not rows or rows[0][0] != "active" or self.whole(image, rows[0][1])
+
+    def whole(self, image: str, size: t.Any) -> bool:
+        """Return whether the image is here with this size; any file counts if no size is recorded."""
+        try:
+            found = (self.folder / image).stat().st_size
+            return size is None or found == size
+        except FileNotFoundError:
+            return False
+
+    def sync(self, image: str) -> None:
+        """Write the image that glance has stored to the disk; another store has no such file."""
+        with contextlib.suppress(FileNotFoundError):
+            _sync(self.folder / image)
+            _sync(self.folder)
+
     def store(self, image: str, stream: t.Any, length: int) -> str:
         """Write an image that is read from a stream; return why it was refused, empty if it was stored."""
         rows = self.ask(_RECORD, (image,))
@@ -90,6 +111,7 @@ class Copies:
                 return f"its {algorithm} differs from that of the upload"
             os.chmod(part, 0o640)
             part.rename(self.folder / image)
+            _sync(self.folder)
             return ""
         finally:
             with contextlib.suppress(FileNotFoundError):
@@ -125,9 +147,9 @@ class Copies:
         return found
 
     def fetch(self, image: str) -> bool:
-        """Fetch an image from a peer; return whether it is here."""
+        """Fetch an image from a peer, unless it is complete here; return whether it is now."""
         for peer in self.peers:
-            if self.has(image):
+            if self.complete(image):
                 break
             try:
                 with self._request(peer, "GET", image) as answer:
@@ -136,18 +158,20 @@ class Copies:
                     say(f"image {image} of {peer} is refused: {why}")
             except (OSError, http.client.HTTPException) as error:
                 say(f"image {image} is not fetched from {peer}: {error}")
-        return self.has(image)
+        return self.complete(image)
 
     def update(self, now: float) -> None:
-        """Fetch missing images, remove deleted ones.
+        """Fetch missing and incomplete images, remove deleted ones.
 
         An image that glance does not know is not removed at once: after the restore of an older database, all newer images are unknown.
 
         :arg now: seconds of a clock that is never set.
         """
-        states = {str(image): str(status) for image, status in self.ask(_ALL)}
-        for image, status in states.items():
-            if status == "active" and not self.has(image):
+        states = {str(image): (str(status), size) for image, status, size in self.ask(_ALL)}
+        for image, (status, size) in states.items():
+            if status == "active" and not self.whole(image, size):
+                if self.has(image):
+                    say(f"image {image} is incomplete here: {(self.folder / image).stat().st_size} of {size} bytes")
                 self.fetch(image)
         # a part that a killed process left has a dot before its name
         found = {path.name for path in self.folder.iterdir() if path.is_file() and path.name not in states}
@@ -156,6 +180,15 @@ class Copies:
             if now - since > float(self.settings["deleted_kept"]):
                 say(f"removing {name}, which glance has not known for {int(now - since)} s")
                 (self.folder / name).unlink(missing_ok=True)
+
+
+def _sync(path: pathlib.Path) -> None:
+    """Write a file or directory to the disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def say(text: str) -> None:
@@ -181,12 +214,13 @@ def copied(service: t.Any, copies: Copies) -> t.Any:
         if not found or method not in ("GET", "PUT"):
             return t.cast(t.Iterable[bytes], service(environ, start))
         if method == "GET":
-            if copies.peers and not copies.has(found[1]):
+            if copies.peers and not copies.complete(found[1]):
                 copies.fetch(found[1])
             return t.cast(t.Iterable[bytes], service(environ, start))
         held: list[t.Any] = []
         body = list(service(environ, lambda *arguments: held.append(arguments)))
-        if held[0][0].startswith("204") and copies.peers:
+        if held[0][0].startswith("204"):
+            copies.sync(found[1])
             copies.send(found[1])
         start(*held[0])
         return body

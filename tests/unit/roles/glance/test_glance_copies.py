@@ -38,7 +38,7 @@ class Member:
     def __init__(self, module: t.Any, folder: pathlib.Path, port: int = 0, peers: t.Sequence[str] = (), key: str = "k" * 16) -> None:
         folder.mkdir()
         self.records = [("active", len(CONTENT), "sha512", hashlib.sha512(CONTENT).hexdigest())]
-        self.images = [(IMAGE, "active")]
+        self.images = [(IMAGE, "active", len(CONTENT))]
         settings = {"images": str(folder), "peers": peers, "port": port, "copies": 2, "deleted_kept": 100, "key": key}
         self.copies = module.Copies(settings, lambda query, values=(): self.records if values else self.images)
         self.folder = folder
@@ -139,6 +139,38 @@ def test_member_that_was_down_catches_up_and_forgets_deleted_images(pair: tuple[
     assert sorted(path.name for path in own.folder.iterdir()) == [IMAGE, "deleted"]
     own.copies.update(1101)
     assert [path.name for path in own.folder.iterdir()] == [IMAGE]
+
+
+def test_an_image_that_a_power_loss_cut_off_is_fetched_again(module: t.Any, pair: tuple[Member, Member], capsys: pytest.CaptureFixture[str]) -> None:
+    own, peer = pair
+    for member in pair:
+        (member.folder / IMAGE).write_bytes(CONTENT[:1000])
+    own.copies.update(1000)
+    # no other member has it: what is here stays
+    assert (own.folder / IMAGE).read_bytes() == CONTENT[:1000]
+    assert f"incomplete here: 1000 of {len(CONTENT)} bytes" in capsys.readouterr().err
+    (peer.folder / IMAGE).write_bytes(CONTENT)
+    application = module.copied(lambda environ, start: [(own.folder / IMAGE).read_bytes()], own.copies)
+    assert application({"PATH_INFO": f"/v2/images/{IMAGE}/file", "REQUEST_METHOD": "GET"}, None) == [CONTENT]
+    (own.folder / IMAGE).write_bytes(b"")
+    own.copies.update(1060)
+    assert (own.folder / IMAGE).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("peers", [0, 1])
+def test_an_upload_is_on_the_disk_before_it_is_acknowledged(peers: int, module: t.Any, pair: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch) -> None:
+    own, peer = pair
+    own.copies.peers = own.copies.peers[:peers]
+    synced: set[str] = set()
+    fsync = os.fsync
+
+    def noted(number: int) -> None:
+        synced.add(os.readlink(f"/proc/self/fd/{number}"))
+        fsync(number)
+
+    monkeypatch.setattr(module.os, "fsync", noted)
+    assert upload(own.copies, module).startswith("204")
+    assert {str(own.folder), str(own.folder / IMAGE), *([str(peer.folder)] if peers else [])} <= synced
 
 
 def test_images_survive_the_restore_of_an_older_database(pair: tuple[Member, Member]) -> None:
