@@ -19,6 +19,7 @@ import os
 import pathlib
 import runpy
 import sys
+import threading
 import time
 import typing as t
 import urllib.parse
@@ -42,12 +43,15 @@ class Database:
         self.clock = clock
         self.connection: t.Any = None
         self.answer: tuple[float, str] | None = None
+        self.lock = threading.Lock()
 
     def problem(self) -> str:
         """Return why the service cannot use its database; empty if it can."""
-        if self.answer is None or self.clock() - self.answer[0] >= _KEPT:
-            self.answer = (self.clock(), self._ask())
-        return self.answer[1]
+        # threads share the connection
+        with self.lock:
+            if self.answer is None or self.clock() - self.answer[0] >= _KEPT:
+                self.answer = (self.clock(), self._ask())
+            return self.answer[1]
 
     def rows(self, query: str, values: t.Sequence[t.Any] = ()) -> t.Sequence[t.Sequence[t.Any]]:
         """Return the rows of a query, over a connection of its own, so that threads do not share one."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib.util
 import pathlib
+import threading
+import time
 import typing as t
 
 import pytest
@@ -84,6 +86,30 @@ def test_answer_counts_for_some_seconds_and_a_lost_connection_is_made_again(wsgi
     assert "lost" in one.problem()
     now[0] = 6.0
     assert one.problem() == ""
+
+
+def test_threads_ask_one_after_the_other(wsgi: t.Any) -> None:
+    # they share the connection, whose answers would be mixed
+    inside: list[int] = []
+
+    class Slow(Connection):
+        def execute(self, query: str, values: t.Any = ()) -> None:
+            inside.append(1)
+            time.sleep(0.05)
+            super().execute(query, values)
+            inside.pop()
+
+    one = wsgi.Database({"queries": ["version"]}, lambda: 0.0)
+    one.connect = lambda: Slow({"version": [("a",)]})
+    found: list[str] = []
+    threads = [threading.Thread(target=lambda: found.append(one.problem())) for _number in range(4)]
+    lengths: list[int] = []
+    for thread in threads:
+        thread.start()
+        lengths.append(len(inside))
+    for thread in threads:
+        thread.join()
+    assert found == [""] * 4 and max(lengths) <= 1
 
 
 def test_paths(wsgi: t.Any, tmp_path: pathlib.Path) -> None:
