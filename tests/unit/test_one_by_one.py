@@ -31,6 +31,21 @@ def test_no_member_of_rabbitmq_is_restarted_after_one_that_failed(tmp_path: path
     assert [call["host"] for call in control.calls("rabbitmq_member") if not call["check"]] == ["metal1"], output
 
 
+@pytest.mark.parametrize(
+    "role, path, included", [("openstack_service", "deploy.yml", "restart.yml"), ("keystone", "serve.yml", "renew.yml")], ids=["openstack_service", "keystone"]
+)
+def test_no_member_of_an_api_is_restarted_after_one_that_failed(role: str, path: str, included: str, tmp_path: pathlib.Path) -> None:
+    # also in a play of the operator, without any_errors_fatal
+    turn = next(task for task in yaml.safe_load((ROOT / "roles" / role / "tasks" / path).read_text("utf-8")) if task["name"].endswith("one by one"))
+    (tmp_path / included).write_text(f"[{{command: {{argv: [sh, -c, 'echo {{{{ inventory_hostname }}}} >> {tmp_path}/restarted; exit 1']}}}}]", "utf-8")
+    given = {
+        f"__{role}_members": ["metal1", "metal2"], f"__{role}_configured": {"needs": {"api.service": "restart"}}, f"__{role}_units": [],
+        f"__{role}_unit": "api.service", "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
+    }  # fmt: skip
+    code, output = ControlNode(tmp_path).play([turn], "virt", **given)
+    assert code != 0 and (tmp_path / "restarted").read_text("utf-8").splitlines() == ["metal1"], output
+
+
 @pytest.mark.parametrize("path", sorted(ROOT.glob("roles/*/tasks/*.yml")), ids=lambda path: f"{path.parents[1].name}-{path.stem}")
 def test_no_member_is_changed_with_throttle(path: pathlib.Path) -> None:
     # its tasks are started on all hosts, whether or not an earlier one failed; a restart is included for one host at a time

@@ -1,0 +1,60 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The migration of the tables: which exit codes are not errors, and when it is recorded as done."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import typing as t
+
+import pytest
+import yaml
+
+from tests.support.control_node import ROOT, ControlNode
+
+TASKS = yaml.safe_load((ROOT / "roles/openstack_service/tasks/schema.yml").read_text("utf-8"))
+NOVA = yaml.safe_load((ROOT / "roles/nova/vars/main.yml").read_text("utf-8"))["__nova_service"]["schema"]
+
+
+def migrated(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, codes: dict[str, int], **given: t.Any) -> tuple[int, str, list[str]]:
+    """Run the tasks with nova's commands; returns the exit code and output, and the commands that were run.
+
+    :arg codes: command, such as create_cell → its exit code.
+    """
+    (folder / "bin").mkdir()
+    cases = "".join(f"*{name}*) exit {code};; " for name, code in codes.items())
+    scripts = {"runuser": f'echo "$*" >> {folder}/ran\ncase "$*" in {cases} esac', "dpkg-query": "printf 1.0"}
+    for name, text in scripts.items():
+        (folder / "bin" / name).write_text(f"#!/bin/sh\n{text}\n", "utf-8")
+        (folder / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
+    variables = {
+        "openstack_service_definition": {"schema": {**NOVA, "commands": [["nova-manage", "api_db", "sync"], ["nova-manage", "cell_v2", "create_cell"]]}},
+        "__openstack_service_user": "nova", "__openstack_service_first": "metal2", "__openstack_service_marker": str(folder / "once/nova.schema"),
+        "__openstack_service_schema": {"changed": False}, "ansible_connection": "local", "ansible_python_interpreter": sys.executable, **given,
+    }  # fmt: skip
+    code, output = ControlNode(folder).play(TASKS, variables.pop("host", "metal2"), **variables)
+    ran = (folder / "ran").read_text("utf-8").splitlines() if (folder / "ran").exists() else []
+    return code, output, ran
+
+
+@pytest.mark.parametrize(
+    "codes, good",
+    [({}, True), ({"create_cell": 2}, True), ({"create_cell": 1}, False), ({"api_db": 2}, False), ({"api_db": 1}, False)],
+    ids=["new", "the cell exists", "create_cell fails", "2 of another command", "api_db fails"],
+)
+def test_exit_codes(codes: dict[str, int], good: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, output, ran = migrated(tmp_path, monkeypatch, codes)
+    assert (code == 0) == good and len(ran) == 2, output
+    # a failed one is repeated by the next run
+    assert (tmp_path / "once/nova.schema").exists() == good, output
+
+
+def test_a_failed_migration_is_not_recorded_by_the_other_members(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"__openstack_service_first": "metal1", "__openstack_service_marker": str(tmp_path / "{{ inventory_hostname }}/nova.schema")}
+    code, output, _ran = migrated(tmp_path, monkeypatch, {"api_db": 1}, host="virt", **given)
+    assert code != 0 and not (tmp_path / "metal2").exists(), output
