@@ -78,6 +78,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         ({"c1": {"x_address": "192.0.2.9", "ansible_host": "192.0.2.1"}, "c2": {"x_address": "", "ansible_host": "192.0.2.2"}, "c3": {}}, "x_address"),
         lambda found: found == ["192.0.2.9", "192.0.2.2", "c3", "c4"],
     ),
+    "openstack_settings": (
+        {"b": {"y": [1, 2], "X": True}, "a": {}},
+        ("shop_settings",),
+        lambda found: found == "\n[b]\nX = True\ny = 1\ny = 2\n",
+    ),
     "ovn_bridges": (["br-ex", "br-b"], ({"br-ex": "eno2"},), lambda found: found == [{"name": "br-ex", "ports": ["eno2"]}, {"name": "br-b", "ports": []}]),
     "ovn_database_decision": (
         {"c1": {"databases": {"OVN_Northbound": {}, "OVN_Southbound": {}}}},
