@@ -10,6 +10,10 @@ import json
 import pathlib
 import sys
 
+import pytest
+import yaml
+
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import BUILT_IN, Service
 from tests.support.control_node import ROOT, ControlNode
 
 
@@ -29,3 +33,16 @@ def test_a_member_outside_the_run_that_does_not_answer_does_not_end_it(tmp_path:
     code, output = control.run(str(tmp_path / "play.yml"), "--check", "-e", json.dumps(local), **silent)
     assert code == 0 and "the step is done" in output, output
     assert "127.0.0.1 port 1: Connection refused" in output
+
+
+@pytest.mark.parametrize("service", [service for service in BUILT_IN.values() if service.role], ids=lambda service: service.name)
+def test_the_settings_of_each_service_are_checked_before_the_first_change(service: Service) -> None:
+    # otherwise a wrong setting of the last service ends the run after all others were deployed
+    folder = ROOT / "roles" / service.name / "tasks"
+    assert service.check == (folder / "check.yml").exists()
+    if service.check:
+        main = yaml.safe_load((folder / "main.yml").read_text("utf-8"))
+        included = [task["ansible.builtin.include_role"] for task in main if "ansible.builtin.include_role" in task]
+        shared = {"name": "reduced.footprint.openstack_service", "tasks_from": "main"} in included
+        again = [task["when"] for task in main if task.get("ansible.builtin.include_tasks") == "check.yml"]
+        assert shared or again == ["not footprint_checked | default(false)"]

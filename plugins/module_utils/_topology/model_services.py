@@ -80,14 +80,14 @@ BUILT_IN: t.Mapping[str, Service] = types.MappingProxyType(
         service.name: service
         for service in (
             Service("galera", "reduced.footprint.galera", port=3306, scheme="mysql", memory=300, frontend="mysql"),
-            Service("rabbitmq", "reduced.footprint.rabbitmq", port=5672, scheme="amqp", memory=160, witnessed=True),
+            Service("rabbitmq", "reduced.footprint.rabbitmq", port=5672, scheme="amqp", memory=160, witnessed=True, check=True),
             Service(WITNESS, "reduced.footprint.witness", depends=("database",), memory=40, exclusive=False, check=True),
             Service("memcached", "reduced.footprint.memcached", port=11211, scheme="memcached", memory=80),
             Service(LOAD_BALANCER, "reduced.footprint.load_balancer", depends=("database",), memory=60, check=True),
-            Service("keystone", "reduced.footprint.keystone", depends=("database", "memcached", LOAD_BALANCER), port=5000, memory=250),
-            Service("ovn_database", "reduced.footprint.ovn_database", port=6641, scheme="ssl", memory=60, witnessed=True, cloud=True),
+            Service("keystone", "reduced.footprint.keystone", depends=("database", "memcached", LOAD_BALANCER), port=5000, memory=250, check=True),
+            Service("ovn_database", "reduced.footprint.ovn_database", port=6641, scheme="ssl", memory=60, witnessed=True, cloud=True, check=True),
             *(
-                Service(one.name, f"reduced.footprint.{one.name}", depends=one.depends, port=one.port, memory=one.memory, cloud=True)
+                Service(one.name, f"reduced.footprint.{one.name}", depends=one.depends, port=one.port, memory=one.memory, cloud=True, check=True)
                 for one in OPENSTACK.values()
             ),
             Service("database", service_def="galera"),
