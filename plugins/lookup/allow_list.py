@@ -14,12 +14,13 @@ description:
   - Returns the allow-lists of services, as M(reduced.footprint.service_allow_list) takes them.
   - Ports that only members of a service need, for example those of Galera replication, are open to these members. Other ports are open to
     all hosts that run a service of the control plane, to the virtual addresses, and to the addresses in C(footprint_allowed) and
-    C(SERVICE_allowed). Witnesses may reach the ports for votes only.
+    C(SERVICE_allowed). Witnesses may reach the ports for votes only; the hosts of the groups C(compute) and C(ovn_chassis) those of RabbitMQ for
+    clients and of the Southbound database of OVN only.
   - The members of a service are determined in the same way as by P(reduced.footprint.deploy_plan#lookup). The addresses of a host are its
     C(ansible_host), every C(SERVICE_address) and those in its variables C(footprint_network_addresses) and C(footprint_addresses).
 options:
   _terms:
-    description: Names of services, V(galera), V(rabbitmq), V(witness), V(memcached), V(load_balancer) or V(keystone).
+    description: Names of services, V(galera), V(rabbitmq), V(witness), V(memcached), V(load_balancer), V(keystone), V(ovn_database) or those of a cloud.
     type: list
     elements: str
     required: true
@@ -80,7 +81,7 @@ class LookupModule(LookupBase):
             hosts = {service.name: self._hosts(service) for service in real}
             witnesses = hosts.pop(WITNESS)
             plane = [address for host in dict.fromkeys(host for name in hosts for host in hosts[name]) for address in self._addresses(host, real)]
-            plane += [address for host in self._computes() for address in self._addresses(host, real)]
+            servers = [address for host in self._servers(hosts) for address in self._addresses(host, real)]
             clients = [*plane, *self._virtual(), *self._listed("footprint_allowed")]
             found = []
             for term in terms:
@@ -99,7 +100,7 @@ class LookupModule(LookupBase):
                 allowed = networks([*clients, *self._listed(f"{service.variable_prefix}_allowed")], f"{service.variable_prefix}_allowed")
                 # a machine may be the witness of several clusters
                 instance = self._environment() if service.name == WITNESS else ""
-                found.append(plan_allow_list.wanted(service.name, peers, allowed, self._ports(service.name), voters, instance))
+                found.append(plan_allow_list.wanted(service.name, peers, allowed, self._ports(service.name), voters, instance, networks(servers, "servers")))
             return found
         except FootprintError as error:
             raise AnsibleError(f"allow_list: {error}") from None
@@ -119,10 +120,14 @@ class LookupModule(LookupBase):
         chosen = self._value(f"{service.variable_prefix}_group")
         return plan_deploy_order.members(service, self.variables.get("groups") or {}, str(chosen) if chosen else None, self._cloud())
 
-    def _computes(self) -> list[str]:
-        """Return the servers that run the VMs of tenants, and gateways: clients of the queue and of the databases of OVN."""
+    def _servers(self, hosts: t.Mapping[str, t.Sequence[str]]) -> list[str]:
+        """Return the servers that run the VMs of tenants, and gateways: clients of the queue and of the Southbound database of OVN.
+
+        :arg hosts: service → its members. A cloud may have hosts of its own, without ``footprint_cloud``.
+        """
         groups = self.variables.get("groups") or {}
-        return [str(host) for host in dict.fromkeys((*groups.get("compute", ()), *groups.get("ovn_chassis", ())))] if self._cloud() else []
+        found = dict.fromkeys((*groups.get("compute", ()), *groups.get("ovn_chassis", ())))
+        return [str(host) for host in found] if hosts.get("nova") or hosts.get("ovn_database") else []
 
     def _cloud(self) -> bool:
         """Return whether controllers have the services of the cloud."""

@@ -19,14 +19,14 @@ from ansible_collections.reduced.footprint.plugins.module_utils._service.model_o
 EPHEMERAL = 32768
 #: Before the filters of the operator, which still apply to packets accepted here.
 PRIORITY = -10
-PEERS, VOTERS, CLIENTS = "peers", "voters", "clients"
+PEERS, VOTERS, CLIENTS, SERVERS = "peers", "voters", "clients", "servers"
 
 
 class Access(t.NamedTuple):
     """Ports of a service, and who may reach them.
 
-    :arg audience: ``peers``, the members of the same service; ``voters``, these and the witnesses of the database; or ``clients``, all hosts
-        of the control plane and addresses added by the operator.
+    :arg audience: ``peers``, the members of the same service; ``voters``, these and the witnesses of the database; ``clients``, all hosts
+        of the control plane and addresses added by the operator; or ``servers``, these and the compute servers and gateways of a cloud.
     :arg ports: numbers or ranges, or ``VARIABLE:DEFAULT`` for a port that a variable sets.
     """
 
@@ -53,7 +53,7 @@ SERVICES: t.Mapping[str, Listening] = types.MappingProxyType(
             # 4369 port mapper, 25672 connections between members, 35672 and up command line tools
             (
                 Access(PEERS, ("4369", "rabbitmq_distribution_port:25672", "35672-35682")),
-                Access(CLIENTS, ("rabbitmq_tls_port:5671", "rabbitmq_port:5672")),
+                Access(SERVERS, ("rabbitmq_tls_port:5671", "rabbitmq_port:5672")),
             ),
             ("rabbitmq-server.service", "epmd.socket"),
         ),
@@ -64,8 +64,12 @@ SERVICES: t.Mapping[str, Listening] = types.MappingProxyType(
         ),
         "keystone": Listening((Access(CLIENTS, ("keystone_port:5000",)),), ("keystone.service",)),
         "ovn_database": Listening(
-            # 6643 and 6644 between members
-            (Access(PEERS, ("6643-6644",)), Access(CLIENTS, ("ovn_database_northbound_port:6641", "ovn_database_southbound_port:6642"))),
+            (
+                # between members
+                Access(PEERS, ("6643-6644",)),
+                Access(CLIENTS, ("ovn_database_northbound_port:6641",)),
+                Access(SERVERS, ("ovn_database_southbound_port:6642",)),
+            ),
             ("ovn-ovsdb-server-nb.service", "ovn-ovsdb-server-sb.service"),
         ),
         **{
@@ -89,7 +93,13 @@ def all_units(instance: str) -> list[str]:
 
 
 def wanted(
-    service: str, peers: t.Sequence[str], clients: t.Sequence[str], settings: t.Mapping[str, t.Any], voters: t.Sequence[str] = (), instance: str = ""
+    service: str,
+    peers: t.Sequence[str],
+    clients: t.Sequence[str],
+    settings: t.Mapping[str, t.Any],
+    voters: t.Sequence[str] = (),
+    instance: str = "",
+    servers: t.Sequence[str] = (),
 ) -> dict[str, t.Any]:
     """Return the allow-list of a service in the format of the module ``service_allow_list``. It is the same on each of its members.
 
@@ -98,9 +108,11 @@ def wanted(
     :arg settings: variables with ports that differ from the default.
     :arg voters: the addresses of the members of the same cluster that are not members of this service.
     :arg instance: the instance of the service, if a host may have several, each with its own list.
+    :arg servers: addresses of the compute servers and gateways of a cloud.
     """
     listening = SERVICES[service]
     allowed = {PEERS: sorted(peers), VOTERS: sorted({*peers, *voters}), CLIENTS: sorted({*peers, *clients})}
+    allowed[SERVERS] = sorted({*allowed[CLIENTS], *servers})
     return {
         "name": f"{service}_{re.sub('[^a-z0-9_]', '_', instance.lower())}"[:32] if instance else service,
         "served": sorted(peers),

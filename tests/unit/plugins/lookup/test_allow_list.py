@@ -131,3 +131,22 @@ def test_the_list_of_a_witness_admits_the_members_only():
 def test_rabbitmq_without_a_witness():
     (queues,) = lookup("rabbitmq", hosts=W, groups=WITH, rabbitmq_witness=False)
     assert "192.0.2.30" not in queues["served"]
+
+
+CLOUD = {"all": [*HOSTS, "m1", "g1"], "controller": ["c1", "c2"], "compute": ["m1"], "ovn_chassis": ["g1", "c2"]}
+SERVERS = {"192.0.2.31", "10.9.0.31", "192.0.2.41"}
+
+
+@pytest.mark.parametrize("groups, given", [(CLOUD, {"footprint_cloud": True}), ({**CLOUD, "nova": ["c1"], "ovn_database": ["c1"]}, {})])
+def test_servers_of_tenants_reach_the_queue_and_the_southbound_database_only(groups, given):
+    hosts = {**HOSTS, "m1": {"ansible_host": "192.0.2.31", "ovn_chassis_address": "10.9.0.31"}, "g1": {"ansible_host": "192.0.2.41"}}
+    names = ("galera", "rabbitmq", "memcached", "keystone", "load_balancer", "ovn_database", "nova")
+    open_to = {port: set(rule["allowed"]) for found in lookup(*names, hosts=hosts, groups=groups, **given) for rule in found["rules"] for port in rule["ports"]}
+    assert {port for port, addresses in open_to.items() if addresses & SERVERS} == {"5671", "5672", "6642"}
+    assert all(SERVERS < open_to[port] for port in ("5671", "5672", "6642"))
+
+
+def test_without_a_cloud_no_server_of_tenants_is_a_client():
+    hosts = {**HOSTS, "m1": {"ansible_host": "192.0.2.31"}, "g1": {"ansible_host": "192.0.2.41"}}
+    (found,) = lookup("rabbitmq", hosts=hosts, groups=CLOUD)
+    assert not set(allowed(found, "5672")) & SERVERS
