@@ -15,7 +15,8 @@ description:
   - Sets keys of the database of Open vSwitch, its managers, and bridges with their ports, in one transaction.
   - With O(datapath=auto) it uses the datapath of the kernel if the kernel answers for it, and otherwise that of the process
     C(ovs-vswitchd), which is slow and meant for test systems.
-  - Other keys, bridges and ports, such as those that OVN creates, are not changed.
+  - Other keys, bridges and ports, such as those that OVN creates, are not changed. A port that this module has added to a bridge is removed when it is no
+    longer listed there, because two uplinks in the same network would be a loop.
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes

@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._ovn.model_chassis import Found
+from ansible_collections.reduced.footprint.plugins.module_utils._ovn.model_chassis import UPLINK, Found
 
 _SWITCH = "ovs-vswitchd.service"
 
@@ -28,11 +28,13 @@ class Switch:
         """Return the present state."""
         top = self._rows("Open_vSwitch", "external_ids,other_config")[0]
         managers = tuple(str(row["target"]) for row in self._rows("Manager", "target"))
-        ports = {str(row["_uuid"][1]): str(row["name"]) for row in self._rows("Port", "_uuid,name")}
+        rows = self._rows("Port", "_uuid,name,external_ids")
+        ports = {str(row["_uuid"][1]): str(row["name"]) for row in rows}
+        uplinks = frozenset(str(row["name"]) for row in rows if UPLINK in _map(row["external_ids"]))
         bridges = {}
         for row in self._rows("Bridge", "name,datapath_type,ports"):
             bridges[str(row["name"])] = (str(row["datapath_type"]), tuple(ports[uuid] for uuid in _uuids(row["ports"]) if uuid in ports))
-        return Found(_map(top["external_ids"]), _map(top["other_config"]), managers, bridges)
+        return Found(_map(top["external_ids"]), _map(top["other_config"]), managers, bridges, uplinks)
 
     def change(self, commands: t.Sequence[t.Sequence[str]]) -> None:
         """Run commands in one transaction and wait until the switch has applied them."""

@@ -11,12 +11,14 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
+#: Key of a port that was added as an uplink, and of a switch that has to be restarted.
+UPLINK, RESTART = "footprint-uplink", "footprint-restart"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}\Z")
 _KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
 class Bridge(t.NamedTuple):
-    """A bridge, its datapath and its ports; other ports of it, such as those of OVN, are not changed."""
+    """A bridge, its datapath and its uplinks; ports of others, such as those of OVN, are not changed."""
 
     name: str
     datapath: str = "system"
@@ -38,12 +40,16 @@ class Wanted(t.NamedTuple):
 
 
 class Found(t.NamedTuple):
-    """The present state: keys, managers, and bridge → datapath and ports."""
+    """The present state: keys, managers, and bridge → datapath and ports.
+
+    :arg uplinks: ports that were added as such, on any bridge.
+    """
 
     external_ids: t.Mapping[str, str] = {}
     other_config: t.Mapping[str, str] = {}
     managers: tuple[str, ...] = ()
     bridges: t.Mapping[str, tuple[str, tuple[str, ...]]] = {}
+    uplinks: frozenset[str] = frozenset()
 
 
 def parse_wanted(value: t.Mapping[str, t.Any]) -> Wanted:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._ovn.model_chassis import Found, Wanted
+from ansible_collections.reduced.footprint.plugins.module_utils._ovn.model_chassis import RESTART, UPLINK, Found, Wanted
 
 
 def commands(wanted: Wanted, found: Found) -> list[list[str]]:
@@ -38,7 +38,10 @@ def _bridges(wanted: Wanted, found: Found) -> list[list[str]]:
             result.append(["--may-exist", "add-br", bridge.name])
         if (datapath or "system") != bridge.datapath:
             result.append(["set", "Bridge", bridge.name, f"datapath_type={bridge.datapath}"])
+        # two uplinks in the same network would be a loop
+        result += [["--if-exists", "del-port", bridge.name, port] for port in ports if port in found.uplinks and port not in bridge.ports]
         result += [["--may-exist", "add-port", bridge.name, port] for port in bridge.ports if port not in ports]
+        result += [["set", "Port", port, f"external_ids:{UPLINK}=true"] for port in bridge.ports if port not in ports or port not in found.uplinks]
     return result
 
 
@@ -48,6 +51,11 @@ def _quoted(text: str) -> str:
 
 
 def restarts(wanted: Wanted, found: Found) -> bool:
-    """Whether the switch reads a changed setting only when it starts."""
+    """Whether the switch reads a changed setting only when it starts, also one that a killed run has changed."""
     late = "userspace-tso-enable"
-    return wanted.other_config.get(late, found.other_config.get(late)) != found.other_config.get(late)
+    return RESTART in found.external_ids or wanted.other_config.get(late, found.other_config.get(late)) != found.other_config.get(late)
+
+
+def restart_due(due: bool) -> list[str]:
+    """Return the command that notes that a restart is due, or that it is done."""
+    return ["set", "Open_vSwitch", ".", f'external_ids:{RESTART}="true"'] if due else ["remove", "Open_vSwitch", ".", "external_ids", RESTART]

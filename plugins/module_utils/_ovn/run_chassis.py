@@ -67,11 +67,13 @@ def ensure(request: Request, *, check_mode: bool, switch: t.Any = None) -> Resul
     restart = plan_chassis.restarts(wanted, found)
     actions = [" ".join(command) for command in commands] + (["restart ovs-vswitchd"] if restart else [])
     if not check_mode:
-        if commands:
-            switch.change(commands)
+        if commands or restart:
+            # noted in the same transaction, so that the next run completes one that is killed here
+            switch.change([*commands, plan_chassis.restart_due(True)] if restart else commands)
         if restart:
             switch.restart()
-    after = switch.read() if commands and not check_mode else found
+            switch.change([plan_chassis.restart_due(False)])
+    after = switch.read() if actions and not check_mode else found
     proof = "the kernel has the datapath" if usable else answer
     return Result(datapath, proof, tuple(actions), _shown(found), _shown(after))
 

@@ -43,7 +43,7 @@ class Switch:
     def change(self, commands: t.Sequence[t.Sequence[str]]) -> None:
         ids, config = dict(self.found.external_ids), dict(self.found.other_config)
         bridges = {name: [datapath, list(ports)] for name, (datapath, ports) in self.found.bridges.items()}
-        managers = self.found.managers
+        managers, uplinks = self.found.managers, set(self.found.uplinks)
         for command in commands:
             words = [word for word in command if not word.startswith("--")]
             if words[:3] == ["set", "Open_vSwitch", "."]:
@@ -56,12 +56,19 @@ class Switch:
                 managers = tuple(words[1:])
             elif words[0] == "add-br":
                 bridges[words[1]] = ["", []]
+            elif words[:2] == ["set", "Port"]:
+                assert words[3] == "external_ids:footprint-uplink=true"
+                uplinks.add(words[2])
             elif words[0] == "set":
                 assert words[1] == "Bridge"
                 bridges[words[2]][0] = words[3].partition("=")[2]
+            elif words[0] == "del-port":
+                bridges[words[1]][1].remove(words[2])
+                uplinks.discard(words[2])
             else:
+                assert words[0] == "add-port"
                 bridges[words[1]][1].append(words[2])
-        self.found = Found(ids, config, managers, {name: (datapath, tuple(ports)) for name, (datapath, ports) in bridges.items()})
+        self.found = Found(ids, config, managers, {name: (datapath, tuple(ports)) for name, (datapath, ports) in bridges.items()}, frozenset(uplinks))
 
 
 def run(switch: Switch, check_mode: bool = False, **change: t.Any) -> t.Any:
@@ -116,6 +123,41 @@ def test_keys_ports_and_bridges_of_others_stay():
     run(switch)
     assert switch.found.external_ids["system-id"] == "x" and "ovn-cms-options" not in switch.found.external_ids
     assert switch.found.managers == ("ptcp:6640:127.0.0.1", "ptcp:6641") and switch.found.bridges["br-int"] == ("system", ("tap1",))
+
+
+def test_another_uplink_replaces_the_earlier_one():
+    switch = Switch()
+    run(switch)
+    # OVN and the operator add ports, too
+    switch.found = switch.found._replace(bridges={"br-ex": ("", ("eno2", "patch-1", "eno9"))})
+    change = {"bridges": [{"name": "br-ex", "ports": ["eno3"]}]}
+    assert "--if-exists del-port br-ex eno2" in run(switch, check_mode=True, wanted=change).actions
+    run(switch, wanted=change)
+    assert switch.found.bridges["br-ex"][1] == ("patch-1", "eno9", "eno3") and switch.found.uplinks == {"eno3"}
+    assert run(switch, wanted=change).actions == ()
+    run(switch, wanted={"bridges": [{"name": "br-ex"}]})
+    assert switch.found.bridges["br-ex"][1] == ("patch-1", "eno9")
+
+
+def test_an_uplink_that_was_a_port_before_is_known_from_then_on():
+    switch = Switch()
+    switch.found = Found(bridges={"br-ex": ("", ("eno2",))})
+    run(switch)
+    assert switch.found.bridges["br-ex"][1] == ("eno2",) and switch.found.uplinks == {"eno2"}
+
+
+def test_the_restart_that_a_killed_run_has_left_is_done_by_the_next_one(monkeypatch):
+    switch = Switch(kernel=False)
+
+    def killed():
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(switch, "restart", killed)
+        run(switch)
+    assert switch.found.other_config == {"userspace-tso-enable": "true"}
+    assert run(switch).actions == ("restart ovs-vswitchd",) and switch.restarts == 1
+    assert run(switch).actions == () and "footprint-restart" not in switch.found.external_ids
 
 
 def test_a_host_without_the_package_fails():
