@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 import typing as t
+import urllib.parse
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._keystone.io_keystone import Keystone, NotAnswering
@@ -42,19 +43,19 @@ class Catalog:
     def _call(self, method: str, path: str, body: t.Any = None) -> t.Any:
         return self.keystone.call(method, path, self.token or "", body)
 
-    def _first(self, kind: str, query: str) -> dict[str, t.Any] | None:
-        return next(iter(self._call("GET", f"/{kind}?{query}")[kind]), None)
+    def _first(self, kind: str, **query: str) -> dict[str, t.Any] | None:
+        return next(iter(self._call("GET", f"/{kind}?{urllib.parse.urlencode(query)}")[kind]), None)
 
     def look(self, account: ServiceAccount, password: str) -> CatalogSeen:
         """Return what exists of an account."""
-        project = self._first("projects", f"name={account.project}&domain_id={_DOMAIN}")
-        user = self._first("users", f"name={account.name}&domain_id={_DOMAIN}")
+        project = self._first("projects", name=account.project, domain_id=_DOMAIN)
+        user = self._first("users", name=account.name, domain_id=_DOMAIN)
         roles = {role["name"]: role["id"] for role in self._call("GET", "/roles")["roles"]}
         assigned: frozenset[str] = frozenset()
         if project and user:
             assigned = frozenset(role["id"] for role in self._call("GET", f"/projects/{project['id']}/users/{user['id']}/roles")["roles"])
         login = bool(assigned) and self.keystone.token(account.name, password, account.project) is not None
-        service = self._first("services", f"type={account.type}") if account.type else None
+        service = self._first("services", type=account.type) if account.type else None
         endpoints = self._call("GET", f"/endpoints?service_id={service['id']}")["endpoints"] if service else []
         return CatalogSeen(project and project["id"], user and user["id"], login, roles, assigned, service, endpoints)
 

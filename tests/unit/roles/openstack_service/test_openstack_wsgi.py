@@ -116,14 +116,16 @@ def test_paths(wsgi: t.Any, tmp_path: pathlib.Path) -> None:
     rows: dict[str, list[tuple[t.Any, ...]]] = {"version": [], "late %s": []}
     application = wsgi.checked(lambda environ, start: [b"service"], tmp_path / "drain", database(wsgi, rows))
 
-    def get(path: str) -> tuple[str, bytes]:
+    def get(path: str, **more: str) -> tuple[str, bytes]:
         reported: list[str] = []
-        body = b"".join(application({"PATH_INFO": path}, lambda status, headers: reported.append(status)))
+        body = b"".join(application({"PATH_INFO": path, **more}, lambda status, headers: reported.append(status)))
         return (reported or [""])[0], body
 
     assert get("/v2.1") == ("", b"service")
     assert get("/healthcheck")[0].startswith("200")
     assert get("/healthcheck/database") == ("503 Service Unavailable", b"no row: version\n")
+    # through the load balancer
+    assert get("/healthcheck/database", HTTP_X_FORWARDED_PROTO="https") == ("", b"service")
     (tmp_path / "drain").touch()
     assert get("/healthcheck")[0].startswith("404")
 

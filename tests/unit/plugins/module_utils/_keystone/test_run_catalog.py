@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import typing as t
+import urllib.parse
 
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
@@ -42,7 +43,8 @@ class Identity:
         place, unused, query = path.strip("/").partition("?")
         words = place.split("/")
         if method == "GET":
-            return self._get(words, dict(part.split("=") for part in query.split("&") if part))
+            assert path.isascii() and " " not in path
+            return self._get(words, dict(urllib.parse.parse_qsl(query, strict_parsing=bool(query))))
         self.changes += 1
         if self.deaf:
             return {}
@@ -133,3 +135,11 @@ def test_waits_for_keystone_but_not_in_check_mode() -> None:
     assert ensure(WANTED, "pw", connect, check_mode=False, sleep=lambda seconds: None)
     with pytest.raises(NotAnswering):
         ensure(WANTED, "pw", lambda: (unused for unused in ()).throw(NotAnswering("no")), check_mode=False, wait_timeout=2, sleep=lambda seconds: None)
+
+
+def test_names_are_part_of_the_query_whatever_their_characters() -> None:
+    identity = Identity()
+    account = wanted({**RAW, "roles": ["admin"], "project": "services & more", "name": "glänce=1"})
+    assert run(identity, account=account)
+    assert [one["name"] for one in identity.kinds["projects"]] == ["services & more"]
+    assert run(identity, account=account) == ()
