@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import os
 import pathlib
 import socket
 import ssl
@@ -21,15 +23,26 @@ _MOST_BYTES = 65536
 
 def listeners(proc: pathlib.Path = pathlib.Path("/proc/net")) -> list[tuple[str, int]]:
     """Return address and port of every TCP listener of this host; ``0.0.0.0`` and ``::`` listen on all addresses."""
-    return sorted({local for state, local, unused in _sockets(proc) if state == _LISTEN})
+    return sorted({local for state, local, unused, inode in _sockets(proc) if state == _LISTEN})
+
+
+def listeners_of(pid: int, proc: pathlib.Path = pathlib.Path("/proc")) -> list[tuple[str, int]]:
+    """Return address and port of every TCP listener of a process; empty if it has ended, or belongs to another user and this one is not root."""
+    own = set()
+    with contextlib.suppress(OSError):
+        for path in (proc / str(pid) / "fd").iterdir():
+            # a file may be closed meanwhile
+            with contextlib.suppress(OSError):
+                own.add(os.readlink(path))
+    return sorted({local for state, local, unused, inode in _sockets(proc / "net") if state == _LISTEN and f"socket:[{inode}]" in own})
 
 
 def connections(proc: pathlib.Path = pathlib.Path("/proc/net")) -> list[tuple[tuple[str, int], tuple[str, int]]]:
     """Return local and remote address and port of every established TCP connection of this host."""
-    return sorted({(local, remote) for state, local, remote in _sockets(proc) if state == _ESTABLISHED})
+    return sorted({(local, remote) for state, local, remote, unused in _sockets(proc) if state == _ESTABLISHED})
 
 
-def _sockets(proc: pathlib.Path) -> t.Iterator[tuple[str, tuple[str, int], tuple[str, int]]]:
+def _sockets(proc: pathlib.Path) -> t.Iterator[tuple[str, tuple[str, int], tuple[str, int], str]]:
     for table in _TABLES:
         try:
             lines = (proc / table).read_text(encoding="ascii").splitlines()[1:]
@@ -40,7 +53,7 @@ def _sockets(proc: pathlib.Path) -> t.Iterator[tuple[str, tuple[str, int], tuple
             if len(words) > 3:
                 ends = [word.partition(":") for word in words[1:3]]
                 local, remote = ((_address(address), int(port, 16)) for address, unused, port in ends)
-                yield words[3], local, remote
+                yield words[3], local, remote, words[9] if len(words) > 9 else ""
 
 
 def _address(text: str) -> str:

@@ -69,6 +69,8 @@ class Host:
         self.cluster = cluster
         self.database = database or MariaDb()
         self.balancer = balancer or HaProxy(timeout=timeout)
+        #: Unit → its state, as it was read last.
+        self.known: t.Mapping[str, t.Mapping[str, t.Any]] = {}
 
     def facts(self, name: str) -> dict[str, t.Any] | None:
         """Return the facts of a service, ``None`` if it does not answer."""
@@ -93,8 +95,8 @@ class Host:
         return {"members": members, "connected": [one for one in members if one.rpartition(":")[0] in linked]}
 
     def _memcached(self) -> dict[str, t.Any] | None:
-        address = io_listeners.reachable_at(_MEMCACHED, io_listeners.listeners(), io_plane.virtual_addresses())
-        version = io_listeners.memcached_version(address, _MEMCACHED, self.timeout) if address else None
+        address, port = self._listens(("memcached.service",), _MEMCACHED)
+        version = io_listeners.memcached_version(address, port, self.timeout) if address else None
         return {"version": version, "address": address} if version else None
 
     def _load_balancer(self) -> dict[str, t.Any]:
@@ -108,11 +110,11 @@ class Host:
         return {"virtual_addresses": virtual, "held": held, "vrrp": io_plane.vrrp_states(self.timeout), "frontends": frontends, "fronts": fronts}
 
     def _keystone(self) -> dict[str, t.Any] | None:
-        address = io_listeners.reachable_at(_KEYSTONE, io_listeners.listeners(), io_plane.virtual_addresses())
+        address, port = self._listens([unit for choice in SERVICES["keystone"].units for unit in choice], _KEYSTONE)
         if not address:
             return None
         for tls in (False, True):
-            answer = io_listeners.http_json(address, _KEYSTONE, "/v3", tls=tls, timeout=self.timeout)
+            answer = io_listeners.http_json(address, port, "/v3", tls=tls, timeout=self.timeout)
             if isinstance(answer, dict) and isinstance(answer.get("version"), dict):
                 return {"version": answer["version"].get("id"), "address": address, "tls": tls}
         return None
@@ -121,9 +123,20 @@ class Host:
         """Return for each API why it is not healthy, empty if it is."""
         apis = {}
         for api in OPENSTACK[name].apis:
-            address = io_listeners.reachable_at(api.default_port, io_listeners.listeners(), io_plane.virtual_addresses())
-            apis[api.name] = io_listeners.http_problem(address, api.default_port, api.health, self.timeout) if address else "no listener"
+            address, port = self._listens((api.unit or OPENSTACK[name].units[0],), api.default_port)
+            apis[api.name] = io_listeners.http_problem(address, port, api.health, self.timeout) if address else "no listener"
         return {"apis": apis}
+
+    def _listens(self, units: t.Sequence[str], port: int) -> tuple[str | None, int]:
+        """Return the address and port at which a unit listens, other than at a virtual address.
+
+        :arg port: its default port. A variable may set another one; the unit has only one then.
+        """
+        virtual = io_plane.virtual_addresses()
+        own = [end for unit in units for end in io_listeners.listeners_of(self.known.get(unit, {}).get("pid") or 0) if end[0] not in virtual]
+        if own and port not in {listens for unused, listens in own}:
+            port = own[0][1]
+        return io_listeners.reachable_at(port, own or io_listeners.listeners(), virtual), port
 
     def _ovn_database(self) -> dict[str, t.Any]:
         return {"databases": run_ovn.look(run_ovn.local_databases())["databases"], "northd": io_plane.enabled_state("ovn-northd.service")}
@@ -134,7 +147,7 @@ class Host:
         if io_plane.witness_members(self.cluster) is None:
             # the template of the unit may be there for another cluster
             names[WITNESS] = ()
-        known = io_plane.units([unit for choices in names.values() for choice in choices for unit in choice])
+        self.known = known = io_plane.units([unit for choices in names.values() for choice in choices for unit in choice])
         found: dict[str, dict[str, dict[str, t.Any]]] = {}
         for name in services:
             found[name] = {}

@@ -21,6 +21,7 @@ class Api:
     :arg health: path that answers 200 only if the service reaches its database, if it has one.
     :arg timeout: how long the load balancer keeps an idle connection.
     :arg public_port: port at the virtual address, if it differs from that of the members.
+    :arg unit: the unit that listens, if it is not the first one of the service.
     :arg settings: other settings of the frontend, in the format of the role ``load_balancer``.
     """
 
@@ -31,6 +32,7 @@ class Api:
     timeout: str = "5m"
     settings: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     public_port: int = 0
+    unit: str = ""
 
     @property
     def port_variable(self) -> str:
@@ -89,9 +91,9 @@ OPENSTACK: t.Mapping[str, OpenStackService] = types.MappingProxyType(
                 ("nova-api.service", "nova-api-metadata.service", "nova-conductor.service", "nova-scheduler.service", "nova-novncproxy.service"),
                 (
                     Api("nova", "nova_port:8774"),
-                    Api("nova_metadata", "nova_metadata_port:8775"),
+                    Api("nova_metadata", "nova_metadata_port:8775", unit="nova-api-metadata.service"),
                     # each connection starts a process, and one that is closed early is logged
-                    Api("novncproxy", "nova_novncproxy_port:6080", check="", health="/vnc_lite.html", timeout="1h"),
+                    Api("novncproxy", "nova_novncproxy_port:6080", check="", health="/vnc_lite.html", timeout="1h", unit="nova-novncproxy.service"),
                 ),
                 depends=("database", "rpc", "memcached", "load_balancer", "keystone", "placement", "glance"),
             ),

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import http.server
+import os
 import pathlib
 import socket
 import threading
@@ -138,6 +139,14 @@ def test_a_rabbitmq_that_says_nothing_of_use_does_not_answer(monkeypatch: pytest
 
     monkeypatch.setattr(io_plane, "run", run)
     assert io_plane.rabbitmq() is None
+
+
+def test_listeners_of_a_process() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert ("127.0.0.1", port) in io_listeners.listeners_of(os.getpid())
+        assert ("127.0.0.1", port) not in io_listeners.listeners_of(os.getppid())
+    assert io_listeners.listeners_of(0) == []
 
 
 def test_listeners_are_those_of_the_kernel() -> None:

@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_controller, io_plane
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_controller, io_listeners, io_plane
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_controlplane import Host, LookRequest, look
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_health import Wanted
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
@@ -120,6 +120,31 @@ def test_of_several_names_the_one_that_runs_counts(monkeypatch: pytest.MonkeyPat
     assert list(Host(1).units(("keystone", "galera"))["keystone"]) == ["apache2.service"]
     known.pop("apache2.service")
     assert list(Host(1).units(("keystone",))["keystone"]) == ["keystone.service"]
+
+
+@pytest.mark.parametrize(
+    "own, address, port",
+    [
+        # nova_port: 8799
+        ([("192.0.2.11", 8799)], "192.0.2.11", 8799),
+        ([("127.0.0.1", 9000), ("192.0.2.11", 8774)], "192.0.2.11", 8774),
+        # not visible: what listens at the default port
+        ([], "192.0.2.11", 8774),
+        # another service listens at the virtual address
+        ([("192.0.2.20", 8774)], "192.0.2.11", 8774),
+    ],
+)
+def test_an_api_is_asked_at_the_port_of_its_unit(own: t.Any, address: str, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, t.Any] = {}
+    monkeypatch.setattr(io_plane, "units", lambda names: {name: {**unit(), "pid": number} for number, name in enumerate(names, 1)})
+    monkeypatch.setattr(io_plane, "virtual_addresses", lambda: ["192.0.2.20"])
+    monkeypatch.setattr(io_listeners, "listeners", lambda: [("192.0.2.11", 8774), ("192.0.2.11", 8775), ("192.0.2.11", 6080)])
+    monkeypatch.setattr(io_listeners, "listeners_of", lambda pid: own if pid == OPENSTACK["nova"].units.index("nova-api.service") + 1 else [])
+    monkeypatch.setattr(io_listeners, "http_problem", lambda *call: asked.setdefault(call[2], []).append(call[:2]) or "")
+    host = Host(1)
+    host.units(("nova",))
+    assert host.facts("nova") == {"apis": {"nova": "", "nova_metadata": "", "novncproxy": ""}}
+    assert asked["/healthcheck/database"][0] == (address, port)
 
 
 @pytest.mark.parametrize("name", sorted(OPENSTACK))
