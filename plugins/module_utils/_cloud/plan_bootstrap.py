@@ -138,6 +138,12 @@ def _image(found: dict[str, list[Action]], image: model_resources.Image, state: 
     wanted = {"min_ram": image.min_ram_mib, "min_disk": image.min_disk_gib, "visibility": "public" if image.public else "private"}
     change = _compare(mine, wanted)
     if mine:
+        # an upload that was killed leaves an image without content, which another run may still be writing
+        if mine.get("status") not in (None, "active", "deactivated"):
+            raise RefusedError(
+                f"{image.name} has no complete content, its status is {mine['status']}: an upload is in progress, or was interrupted.", f"{image.path}.name",
+                f"If no upload is in progress, remove it (openstack image delete {mine.get('id') or image.name}), then run again.",
+            )  # fmt: skip
         have = _image_properties(mine)
         change.update({key: (have.get(key, ""), value) for key, value in properties.items() if have.get(key) != value})
         known = checksums.get(image.file)

@@ -145,6 +145,17 @@ def test_differences_that_cannot_be_applied(kind: str, index: int, change: dict[
         plan(DONE, lists)
 
 
+@pytest.mark.parametrize("status, good", [("active", True), ("deactivated", True), ("queued", False), ("saving", False)])
+def test_image_whose_upload_was_killed_is_not_complete(status: str, good: bool) -> None:
+    done = copy.deepcopy(DONE)
+    done["images"][0].update(status=status, id="i", hash_value="1234" if good else None)
+    if good:
+        assert plan(done, LISTS, **{"debian.qcow2": "1234"})[0]["images"] == []
+        return
+    with pytest.raises(RefusedError, match=rf"cloud_bootstrap_images\[0\].name: debian has no complete content, its status is {status}.*image delete i"):
+        plan(done, LISTS, **{"debian.qcow2": "1234"})
+
+
 def test_image_with_another_content_is_refused() -> None:
     with pytest.raises(RefusedError, match=r"cloud_bootstrap_images\[0\].file: debian exists with another content"):
         plan(DONE, LISTS, **{"debian.qcow2": "5678"})
