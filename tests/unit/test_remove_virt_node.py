@@ -2,18 +2,50 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The playbook remove_virt_node: what the module learns about the members of the control plane."""
+"""Steps of remove_virt_node that only a run shows."""
 
 from __future__ import annotations
 
+import os
 import pathlib
 import sys
+import typing as t
+
+import pytest
+import yaml
 
 from tests.support.control_node import ROOT, ControlNode
 from tests.support.controlplane import galera, look, rabbitmq
 
 NAMES = ("metal1", "metal2", "metal3")
 LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+CONFIRMED = {"remove_virt_node_confirm": "metal2"}
+
+
+@pytest.mark.parametrize(
+    "state, given, good",
+    [
+        ("active", CONFIRMED, False),
+        ("activating", CONFIRMED, False),
+        ("inactive", CONFIRMED, True),
+        # only lists what would be removed
+        ("active", {}, True),
+        ("active", {**CONFIRMED, "remove_virt_node_leave_instances": True}, True),
+    ],
+)
+def test_a_server_on_which_the_cloud_starts_instances_is_not_removed(
+    state: str, given: dict[str, t.Any], good: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = yaml.safe_load((ROOT / "playbooks/remove_virt_node.yml").read_text("utf-8"))[-1]["tasks"]
+    names = [task["name"] for task in tasks]
+    first = names.index("Check whether nova-compute runs")
+    assert first < names.index("Remove the node")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/systemctl").write_text(f"#!/bin/sh\necho {state}\n", "utf-8")
+    (tmp_path / "bin/systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    code, output = ControlNode(tmp_path).play(tasks[first : first + 2], **LOCAL, **given)
+    assert (code == 0) == good and (good or "nova-compute runs on metal2" in output), output
 
 
 def test_a_member_whose_queue_is_down_does_not_count_as_remaining(tmp_path: pathlib.Path) -> None:
