@@ -42,7 +42,7 @@ def line_of(marker: str) -> str | None:
 
 
 def _write(text: str) -> None:
-    """Replace the file; owner and mode are kept, and so is a link: whoever manages its target must still be able to withdraw keys."""
+    """Replace the file; owner and mode are kept, and so is a link: a key that is removed from its target must not be accepted any more."""
     path = pathlib.Path(os.path.realpath(PATH))
     try:
         before = os.stat(path)

@@ -152,7 +152,7 @@ def hold(base: pathlib.Path, units: t.Sequence[str]) -> None:
 
 
 def release(units: t.Sequence[str]) -> None:
-    """Let units start again, also after a power loss: the state that is written next tells no boot to release them."""
+    """Let units start again, also after a power loss: once the state says that the source serves, no boot releases them."""
     changed = set()
     for base in (TRANSIENT, PERSISTENT):
         for unit in units:

@@ -237,7 +237,8 @@ def test_a_hook_on_the_source_is_run_by_its_agent(world, monkeypatch):
     world.more = {"hooks": [{"phase": "quiesce", "on": "source", "command": ["drain", "a b"], "command_timeout": 7}]}
     monkeypatch.setattr(FakeSource, "ask", lambda self, *given, **more: asked.append((given, more)) or {"state": {"state": self.state}, "kept": None})
     assert world.run().state == "done"
-    assert [each for each in asked if each[0][0] != "mirror"] == [(("run", {"command": ["drain", "a b"], "timeout": 7}), {"timeout": 37})]
+    wanted = (("run", {"command": ["drain", "a b"], "timeout": 7}), {"timeout": 37, "once": True})
+    assert [each for each in asked if each[0][0] != "mirror"] == [(("state",), {"timeout": 20}), wanted]
 
 
 def test_the_source_keeps_the_journal_too(world):

@@ -318,7 +318,7 @@ def test_a_source_that_kept_its_address_is_not_guarded(machine):
 
 @pytest.mark.parametrize("services", [["a.service", "b.service"], ["all"]])
 def test_a_source_that_returns_while_its_services_stop_serves_completely(machine, monkeypatch, services):
-    """The lease expires during a slow stop: the watch starts everything, and the agent must not go on stopping."""
+    """The lease expires during a slow stop: the watch starts everything, and the agent must not stop more."""
     plain = io_services.run
 
     def slow(argv, **more):
