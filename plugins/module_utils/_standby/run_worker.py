@@ -156,8 +156,8 @@ class Worker:
         answer = self.ask("finish", copy=self.copy_id, disks=described, sent=sent, facts=facts, keep=self.job.copies, timeout=_LONG)
         self.journal.verified = True
         self.journal.facts.update(
-            standby=self.job.standby.name, copy=self.copy_id, at=self.at, mode=self.mode, bytes=self.bytes, chunks=answer["verified"], frozen=self.backup.frozen,
-            seconds=round(time.time() - (self.journal.started or self.at), 3),
+            standby=self.job.standby.name, copy=self.copy_id, at=self.at, mode=self.mode, bytes=self.bytes, chunks=answer["verified"],
+            frozen=self.backup.frozen, seconds=round(time.time() - (self.journal.started or self.at), 3),
             used=answer["used"], off=None if self.record.active else {"copy": self.copy_id, "stamps": self.stamps},
         )  # fmt: skip
 

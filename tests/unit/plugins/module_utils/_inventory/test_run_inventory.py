@@ -194,7 +194,8 @@ def test_addresses_found_earlier_are_valid_only_for_the_same_question():
 
     same = asked()
     assert same == asked() == json.loads(json.dumps(same))
-    others = [asked(address="192.0.2.50"), asked(address="192.0.2.51"), asked(nics=NIC * 2), asked(Lookup(exclude=("192.0.2.20",))), asked(Lookup(leases=("x",)))]
+    others = [asked(address="192.0.2.50"), asked(address="192.0.2.51"), asked(nics=NIC * 2)]
+    others += [asked(Lookup(exclude=("192.0.2.20",))), asked(Lookup(leases=("x",)))]
     assert same not in others and len({json.dumps(each) for each in others}) == len(others)
 
 

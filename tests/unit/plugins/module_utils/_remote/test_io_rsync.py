@@ -162,7 +162,8 @@ _END = "rsync error: some files/attrs were not transferred (see previous errors)
     ("lines", "wanted"),
     [
         (['rsync: [sender] read errors mapping "/var/log/x": No data available (61)', _END], True),
-        (["WARNING: var/lib/db failed verification -- update discarded (will try again).", "ERROR: var/lib/db failed verification -- update discarded.", _END], True),
+        (["WARNING: var/lib/db failed verification -- update discarded (will try again).",
+          "ERROR: var/lib/db failed verification -- update discarded.", _END], True),
         (['rsync: read errors mapping "/var/log/x": No data available (61)', 'file has vanished: "/tmp/y"', _END], True),
         (['rsync: [sender] read errors mapping "/var/log/x": Input/output error (5)', _END], False),
         (['rsync: [sender] read errors mapping "/x": No data available (61)', 'rsync: [receiver] open "/y" failed: No space left on device (28)', _END], False),

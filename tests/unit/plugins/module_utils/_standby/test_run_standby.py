@@ -17,7 +17,16 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._service.io_service_host import ServiceHost
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_files import UnitFound
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_guard, io_store, plan_standby, run_agent, run_guard, run_standby, run_standby_info
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import (
+    io_copies,
+    io_guard,
+    io_store,
+    plan_standby,
+    run_agent,
+    run_guard,
+    run_standby,
+    run_standby_info,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, Job, Voter, job_data, parse_job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
 
