@@ -43,7 +43,8 @@ def test_no_member_of_an_api_is_restarted_after_one_that_failed(role: str, path:
         f"__{role}_unit": "api.service", "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
     }  # fmt: skip
     code, output = ControlNode(tmp_path).play([turn], "virt", **given)
-    assert code != 0 and (tmp_path / "restarted").read_text("utf-8").splitlines() == ["metal1"], output
+    # the order of the members varies
+    assert code != 0 and (tmp_path / "restarted").read_text("utf-8").splitlines() in (["metal1"], ["metal2"]), output
 
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("roles/*/tasks/*.yml")), ids=lambda path: f"{path.parents[1].name}-{path.stem}")
