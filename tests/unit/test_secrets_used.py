@@ -45,6 +45,12 @@ def test_a_play_with_secrets_checks_which_are_in_use(name: str, play: dict[str, 
         assert "secrets_used.yml" in text and "secrets_record.yml" in text, f"{name}: {used}"
 
 
+@pytest.mark.parametrize("name", ["recover_database", "restore_database"])
+def test_a_database_that_comes_back_keeps_its_secrets(name: str) -> None:
+    (play,) = [play for stem, play in plays() if stem == name]
+    assert play["pre_tasks"][-1]["ansible.builtin.import_tasks"] == "tasks/secrets_used.yml"
+
+
 @pytest.mark.parametrize("known", [False, True])
 def test_secrets_of_hosts_outside_the_run_count(known: bool, tmp_path: pathlib.Path) -> None:
     control = ControlNode(tmp_path)
