@@ -32,6 +32,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fiel
 from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.model_identity import REPLACING, same_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails, parse_vms
 
+
 def check_request(request: Request, known: Known) -> tuple[VmDetails, ...]:
     """Check the names of a request, before any host is contacted; returns the VMs of the server.
 
