@@ -89,7 +89,7 @@ options:
         description: Its public ssh host keys, as in C(/etc/ssh/ssh_host_*_key.pub).
         type: list
         elements: str
-  former_removed:
+  removed_standbys:
     description:
       - With O(state=present), earlier standbys whose key and copies were removed. Until they are named here,
         M(reduced.footprint.vm_standby_info) lists them as C(former_standbys).
@@ -240,7 +240,7 @@ def arguments() -> dict:
         },
         "standby": {"type": "dict", "options": voter},
         "witnesses": {"type": "list", "elements": "dict", "default": [], "options": voter},
-        "former_removed": {"type": "list", "elements": "str", "default": []},
+        "removed_standbys": {"type": "list", "elements": "str", "default": []},
         "interval_seconds": {"type": "int", "default": 900},
         "copies": {"type": "int", "default": 2},
         "bandwidth_limit": {"type": "str"},

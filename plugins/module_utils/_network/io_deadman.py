@@ -83,12 +83,10 @@ class Trial:
         """
         plan = self.plan
         # in order: the file that removes the addresses of the port is last, so the host is reachable after a power loss
-        error = _written(plan["keep"], plan["modes"])
-        for argv in [None, *plan["confirm"]]:
-            error = error or (_call(argv) if argv else None)
-            if error:
-                self.revert(f"the change could not be made permanent: {error}")
-                return error
+        error = _written(plan["keep"], plan["modes"]) or _first_failure(plan["confirm"])
+        if error:
+            self.revert(f"the change could not be made permanent: {error}")
+            return error
         self.set_state(STATE_CONFIRMED)
         for path in plan["write"]:
             if path not in plan["keep"]:
@@ -157,6 +155,15 @@ def _written(texts: dict, modes: dict) -> str | None:
     return None
 
 
+def _first_failure(commands: list) -> str | None:
+    """Run commands up to the first that fails; returns its error."""
+    for argv in commands:
+        error = _call(argv)
+        if error:
+            return error
+    return None
+
+
 def attempt(folder: str) -> int:
     """Apply the plan, then wait for the confirmation."""
     trial = Trial(folder)
@@ -165,12 +172,10 @@ def attempt(folder: str) -> int:
             return 0
         plan = trial.plan
         trial.set_state(STATE_TRYING)
-        error = _written(plan["write"], plan["modes"])
-        for argv in [None, *plan["apply"]]:
-            error = error or (_call(argv) if argv else None)
-            if error:
-                trial.revert(f"the change could not be applied: {error}")
-                return 1
+        error = _written(plan["write"], plan["modes"]) or _first_failure(plan["apply"])
+        if error:
+            trial.revert(f"the change could not be applied: {error}")
+            return 1
         trial.set_state(STATE_APPLIED)
     deadline = time.monotonic() + plan["timeout"]
     while time.monotonic() < deadline and trial.state == STATE_APPLIED:

@@ -76,7 +76,7 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     known = {"interval": params.get("interval_seconds"), "source": params.get("source") or platform.node(), "bandwidth_limit": limit}
     before = store.job()
     job = parse_job({**params, **known, "name": record.name, "uuid": record.uuid, "uri": uri})
-    job = job._replace(former=plan_standby.former(before, job, params.get("former_removed") or ()))
+    job = job._replace(former=plan_standby.former(before, job, params.get("removed_standbys") or ()))
     if _of_another(before, params):
         message = f"the VM {job.id} of another cluster is copied from this server, and copies are stored by ID."
         raise RefusedError(message, "id", "Give one of the two VMs another id, or end the copies of the other one.")

@@ -150,10 +150,8 @@ class SourceState:
             io_services.stop_containers([Container(**each) for each in data.get("containers", [])], self._check_quiesced)
             io_services.stop(data["services"], together=bool(data.get("together")), check=self._check_quiesced)
             run(["sync"])
-        except (FootprintError, OSError):
+        finally:
             self._undo_stop(data)
-            raise
-        self._undo_stop(data)
 
     def _check_quiesced(self) -> None:
         """Check that the source has not returned while its services stop.

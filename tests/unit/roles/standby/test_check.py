@@ -101,7 +101,7 @@ def test_an_earlier_standby_keeps_neither_key_nor_copies(tmp_path: pathlib.Path,
     withdrawn = [call["host"] for call in control.calls("one_time_key")]
     removed = [call["host"] for call in control.calls("vm_standby") if call["arguments"].get("state") == "absent"]
     (present,) = [call["arguments"] for call in control.calls("vm_standby") if "standby" in call["arguments"]]
-    assert (withdrawn, removed, sorted(present["former_removed"])) == expected, output
+    assert (withdrawn, removed, sorted(present["removed_standbys"])) == expected, output
 
 
 def test_a_vm_that_runs_on_its_earlier_standby_gets_no_other_one(tmp_path: pathlib.Path) -> None:
