@@ -18,7 +18,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import SOURCE_STATE
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import io_arp
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_maintenance, io_network, io_services
