@@ -1,0 +1,54 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The times of the load balancer: invalid ones are refused, and keepalived's scripts follow the interval."""
+
+from __future__ import annotations
+
+import pathlib
+import typing as t
+
+import jinja2
+import pytest
+import yaml
+
+from tests.support.control_node import ROOT, ControlNode
+
+ROLE = ROOT / "roles/load_balancer"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, ""),
+        ({"load_balancer_advert_interval": 0.5, "load_balancer_wait_timeout": 600}, ""),
+        ({"load_balancer_advert_interval": 0}, "load_balancer_advert_interval: 0 is not supported. Use a number of seconds greater than 0."),
+        ({"load_balancer_advert_interval": -1}, "load_balancer_advert_interval: -1 is not supported."),
+        ({"load_balancer_wait_timeout": "soon"}, "load_balancer_wait_timeout: soon is not supported."),
+    ],
+)
+def test_invalid_times_are_refused(given: t.Mapping[str, t.Any], words: str, tmp_path: pathlib.Path) -> None:
+    (task,) = [task for task in yaml.safe_load((ROLE / "tasks/check.yml").read_text("utf-8")) if task["name"] == "Check the times"]
+    defaults = yaml.safe_load((ROLE / "defaults/main.yml").read_text("utf-8"))
+    times = {name: defaults[name] for name in ("load_balancer_advert_interval", "load_balancer_wait_timeout")}
+    code, output = ControlNode(tmp_path).play([task], **{**times, **given})
+    assert (code == 0) is (not words) and words in " ".join(output.split()), output
+
+
+@pytest.mark.parametrize(("interval", "every"), [(0.5, 1), (1, 1), (2.5, 3)])
+@pytest.mark.parametrize("single", [True, False])
+def test_the_scripts_of_keepalived_follow_the_interval(interval: float, every: int, single: bool) -> None:
+    address = {"name": "main", "address": "192.0.2.20", "router_id": 20, "prefix": 32, "interface": "eth0"}
+    template = jinja2.Environment(trim_blocks=True).from_string((ROLE / "templates/keepalived.conf.j2").read_text("utf-8"))
+    text = template.render(
+        ansible_managed="", inventory_hostname="c2", load_balancer_advert_interval=interval, load_balancer_stats_port=8404,
+        __load_balancer_tools="/usr/bin", __load_balancer_tracks_services=single, __load_balancer_tracks_peers=single, __load_balancer_usable_uri="/usable",
+        __load_balancer_peers_script="/peers.sh", __load_balancer_home="eth0", __load_balancer_number=1, __load_balancer_address="192.0.2.12",
+        __load_balancer_addresses=["192.0.2.11", "192.0.2.12"],
+        __load_balancer_seen={"virtual_addresses": {"addresses": [address]}},
+    )  # fmt: skip
+    intervals = [int(line.split()[1]) for line in text.splitlines() if line.strip().startswith("interval ")]
+    tracked = text.partition("track_script {")[2].partition("}")[0].split()
+    # the answer of HAProxy says that it runs
+    assert (tracked, intervals) == ((["usable", "peers_reachable"], [every, 2 * every]) if single else (["haproxy"], [every]))
