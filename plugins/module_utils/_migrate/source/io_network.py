@@ -69,21 +69,38 @@ def keep(wanted: t.Iterable[t.Mapping[str, str]]) -> bool:
     return bool(missing)
 
 
+# states of a next hop and the number of a shared one, which ``ip route replace`` does not accept
+_STATES = {"dead", "linkdown", "offload", "offload_failed", "trap", "rt_offload", "rt_trap", "rt_offload_failed"}
+
+
 def routes() -> list[list[str]]:
-    """All routes with a gateway, as arguments of ``ip``."""
+    """All routes that the kernel does not create with an address, as arguments of ``ip``; those without a gateway come first.
+
+    Routes from a router and those that expire are not included.
+    """
     found = []
     for family in ("-4", "-6"):
-        for each in json.loads(run(["ip", family, "-json", "route", "show"], ok=range(256)).stdout or "[]"):
-            if each.get("gateway") and each.get("dev") and each.get("protocol") != "ra":
-                metric = ["metric", str(each["metric"])] if each.get("metric") else []
-                found.append([family, "route", "replace", each["dst"], "via", each["gateway"], "dev", each["dev"], *metric])
-    return found
+        for line in run(["ip", family, "-oneline", "route", "show", "table", "all"], ok=range(256)).stdout.splitlines():
+            words = [word for word in line.replace("\\", " ").split() if word not in _STATES]
+            pairs = set(zip(words, words[1:]))
+            if not words or {("proto", "kernel"), ("proto", "ra"), ("proto", "redirect")} & pairs or {"expires", "error"} & set(words):
+                continue
+            if "nhid" in words:
+                del words[words.index("nhid") : words.index("nhid") + 2]
+            found.append([family, "route", "replace", *words])
+    # "onlink" or a route to the gateway itself makes a gateway outside the network reachable
+    return sorted(found, key=lambda each: "via" in each)
 
 
 def put_routes(wanted: t.Iterable[t.Sequence[str]]) -> None:
-    """Restore routes that were removed with an address; a route whose gateway is not reachable is skipped."""
+    """Restore routes that were removed with an address; a route whose gateway is not reachable is skipped.
+
+    A route from an address that this machine does not have now continues from the one that it has.
+    """
     for each in wanted:
-        run(["ip", *each], ok=range(256))
+        if run(["ip", *each], ok=range(256)).rc != 0 and "src" in each:
+            place = list(each).index("src")
+            run(["ip", *each[:place], *each[place + 2 :]], ok=range(256))
 
 
 def promote_secondaries(interface: str) -> None:
