@@ -55,6 +55,7 @@ _raw:
 import os
 import typing as t
 
+from ansible import context
 from ansible.errors import AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.lookup import LookupBase
@@ -79,7 +80,7 @@ class LookupModule(LookupBase):
         self.set_options(var_options=variables, direct=kwargs)
         known = dict(variables or {})
         # a template that refers to a secret gets the mask instead
-        sealed = self._sealed(known.get("inventory_dir"))
+        sealed = self._sealed(_places(known))
         safe = {
             name: value if name in _NO_SETTINGS else plan_dump.hide(value) if name in sealed else plan_dump.shield(value, name, _vaulted)
             for name, value in known.items()
@@ -136,18 +137,17 @@ class LookupModule(LookupBase):
         found = {name[len(prefix) :]: plan_dump.shield(value, name) for name, value in (content or {}).items() if name.startswith(prefix)}
         return plan_layers.merge(found, service.defaults)
 
-    def _sealed(self, inventory: t.Any) -> set[str]:
-        """Return the names of variables in files next to the inventory that are encrypted as a whole with Ansible Vault."""
+    def _sealed(self, places: t.Iterable[str]) -> set[str]:
+        """Return the names of variables in files that are encrypted as a whole with Ansible Vault.
+
+        :arg places: files and folders that are searched.
+        """
         found: set[str] = set()
-        folders = [os.path.join(str(inventory), name) for name in ("group_vars", "host_vars")] if inventory else []
-        for folder in folders:
-            for place, unused, names in os.walk(folder):
-                for name in names:
-                    file = os.path.join(place, name)
-                    with open(file, "rb") as stream:
-                        sealed = stream.read(14) == b"$ANSIBLE_VAULT"
-                    content = self._loader.load_from_file(file) if sealed else None
-                    found |= {str(key) for key in content} if isinstance(content, t.Mapping) else set()
+        for file in (file for place in places for file in _files(place)):
+            with open(file, "rb") as stream:
+                sealed = stream.read(14) == b"$ANSIBLE_VAULT"
+            content = self._loader.load_from_file(file) if sealed else None
+            found |= {str(key) for key in content} if isinstance(content, t.Mapping) else set()
         return found
 
     def _secrets(self, known: t.Mapping[str, t.Any]) -> set[str]:
@@ -163,6 +163,20 @@ class LookupModule(LookupBase):
 def _origins(name: str, value: t.Any, layers: t.Mapping[str, str], given: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, str]]:
     for path, unused in plan_layers.leaves({name: value}):
         yield ".".join(path), plan_dump.origin(path, layers, len(path) > 1 and path[1] in given)
+
+
+def _places(known: t.Mapping[str, t.Any]) -> list[str]:
+    """Return where Ansible finds files with variables: beside the inventories and the playbook, and those of ``-e @file``."""
+    bases = {str(known[name]) for name in ("inventory_dir", "playbook_dir") if known.get(name)}
+    for source in map(str, known.get("ansible_inventory_sources") or []):
+        bases.add(source if os.path.isdir(source) else os.path.dirname(source))
+    given = [os.path.expanduser(words[1:]) for words in map(str, context.CLIARGS.get("extra_vars") or []) if words.startswith("@")]
+    return [*given, *(os.path.join(base, name) for base in sorted(bases) for name in ("group_vars", "host_vars"))]
+
+
+def _files(place: str) -> list[str]:
+    """Return the file, or all files below the folder."""
+    return [place] if os.path.isfile(place) else [os.path.join(folder, name) for folder, unused, names in os.walk(place) for name in names]
 
 
 def _plain(value: t.Any) -> t.Any:

@@ -1,0 +1,59 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The lookup ``config_dump`` in real plays: variables from files that are encrypted with Ansible Vault."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[4]
+TOOLS = pathlib.Path(sys.executable).parent
+INVENTORY = "[galera]\ndb1 ansible_connection=local\n"
+PLAY = """
+- name: Dump
+  hosts: db1
+  gather_facts: false
+  tasks:
+    - name: Show
+      ansible.builtin.debug:
+        var: lookup('reduced.footprint.config_dump').configs.galera
+"""
+
+
+def call(folder: pathlib.Path, tool: str, *words: str) -> str:
+    """Run one of Ansible's tools in the folder; return its output."""
+    environment = {
+        **os.environ,
+        "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_VAULT_PASSWORD_FILE": str(folder / "password"),
+    }
+    done = subprocess.run(
+        [str(TOOLS / tool), *words], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("encrypted", [True, False])
+def test_variables_of_an_encrypted_file_are_masked(tmp_path: pathlib.Path, encrypted: bool) -> None:
+    """The values of variables with ordinary names are masked only if their file is encrypted, wherever Ansible finds it."""
+    variables = ["first/group_vars/all.yml", "second/group_vars/all/app.yml", "plays/host_vars/db1.yml", "given.yml"]
+    files = {"password": "of the vault\n", "first/hosts": INVENTORY, "second/hosts": INVENTORY, "plays/play.yml": PLAY}
+    files.update({name: f"galera_note{number}: PLANTED{number}\n" for number, name in enumerate(variables)})
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, "utf-8")
+    if encrypted:
+        call(tmp_path, "ansible-vault", "encrypt", *variables)
+    output = call(tmp_path, "ansible-playbook", "-i", "first", "-i", "second/hosts", "-e", "@given.yml", "plays/play.yml")
+    for number, name in enumerate(variables):
+        assert f'"note{number}"' in output
+        assert (f"PLANTED{number}" in output) != encrypted, (name, output)
