@@ -250,7 +250,12 @@ def _migration(seen: t.Mapping[str, t.Any]) -> Line:
         return Line(topic, True, f"stopped by stop_after in phase {seen.get('phase')} on {seen['host']}: the source serves", note=True)
     if seen.get("state") == "rolled_back":
         return Line(topic, True, f"rolled back: the source serves ({seen.get('reason') or 'on request'})")
-    return Line(topic, False, f"{seen.get('state')} in phase {seen.get('phase')} on {seen['host']}")
+    text = f"{seen.get('state')} in phase {seen.get('phase')} on {seen['host']}"
+    if seen.get("state") == "running":
+        return Line(topic, True, text, state=plan_controlplane.WIP)
+    if seen.get("state") == "interrupted":
+        return Line(topic, False, f"{text}. Run migrate_master again to continue it, or rollback_master", state=plan_controlplane.DEGRADED)
+    return Line(topic, False, text)
 
 
 def _standby_entries(standbys: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]]) -> list[dict[str, t.Any]]:

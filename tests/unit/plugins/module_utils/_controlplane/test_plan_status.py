@@ -119,7 +119,12 @@ BROKEN = [
     (("controllers", "c3", "look", "services", "galera"), galera(ready=False), f"DEGRADED galera: 2/3 (c3: its server does not answer) at {UUID}:7"),
     (("controllers", "c3", "look", "addresses"), ["192.0.2.20"], "DOWN virtual address: 192.0.2.20 is on c1 and c3"),
     (("controllers", "c1", "look", "addresses"), [], "DOWN virtual address: 192.0.2.20 is on no controller"),
-    (("migrations",), [{"name": "m", "state": "running", "phase": "precopy", "host": "metal1"}], "DOWN migration m: running in phase precopy on metal1"),
+    (("migrations",), [{"name": "m", "state": "failed", "phase": "precopy", "host": "metal1"}], "DOWN migration m: failed in phase precopy on metal1"),
+    (
+        ("migrations",),
+        [{"name": "m", "state": "interrupted", "phase": "precopy", "host": "metal1"}],
+        "DEGRADED migration m: interrupted in phase precopy on metal1. Run migrate_master again to continue it, or rollback_master",
+    ),
 ]
 
 
@@ -140,6 +145,12 @@ def test_each_failure_is_reported(path: tuple[str, ...], value: t.Any, line: str
 def test_a_migration_that_ended_as_requested_is_no_failure(seen: dict[str, t.Any], line: str) -> None:
     report = build_status(breakage("migrations", value=[{"name": "m", "host": "metal1", **seen}]))
     assert report["ok"] and line in report["lines"]
+
+
+def test_a_migration_that_runs_is_no_failure() -> None:
+    report = build_status(breakage("migrations", value=[{"name": "m", "state": "running", "phase": "cutover", "host": "metal1"}]))
+    assert (report["ok"], report["state"]) == (True, "wip")
+    assert "wip  migration m: running in phase cutover on metal1" in report["lines"]
 
 
 def test_what_starts_right_now_is_no_failure() -> None:
