@@ -20,6 +20,7 @@ import typing as t
 
 import netboot
 import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_install
 
 NETWORK = f"198.19.{os.getpid() % 256}"
 GIB = 1 << 30
@@ -197,6 +198,30 @@ def test_a_server_with_bios_is_installed(site: Site) -> None:
     done = site.run(names="plain")
     assert done.returncode == 0 and "install Debian on /dev/vda (DISK-PLAIN)" in done.stdout, done.stdout[-6000:] + done.stderr[-2000:] + site.boot.log()
     installed(site, "plain")
+
+
+def test_an_installation_that_was_never_confirmed_is_not_written_again_after_its_start(site: Site) -> None:
+    """As if the run had been killed before the system answered, and someone had used it since."""
+    name = "plain"
+    serial = MACHINES[name][3]
+    site.ssh(name, "sfdisk", "--disk-id", "/dev/vda", plan_install.label(name, serial, complete=False))
+    site.ssh(name, "touch /srv/data && sync")
+    site.domains[name].destroy()
+    done = site.run(names=name)
+    assert done.returncode == 2 and "was started since, but was never confirmed" in done.stdout, done.stdout[-6000:] + done.stderr[-2000:] + site.boot.log()
+    assert f"install_server_erase: [{serial}]" in done.stdout
+    site.domains[name].destroy()
+    site.domains[name].create()
+    end = time.monotonic() + 900
+    while True:
+        with contextlib.suppress(AssertionError):
+            assert site.ssh(name, "ls", "/srv").strip() == "data"
+            break
+        assert time.monotonic() < end, "the installed system does not answer"
+        time.sleep(5)
+    done = site.run(names=name)
+    assert done.returncode == 0 and "installed: it is installed" in done.stdout and re.search(r"changed=[1-9]", done.stdout), done.stdout[-6000:]
+    installed(site, name)
 
 
 def test_data_is_refused_and_an_interrupted_installation_completed(site: Site, other: pathlib.Path) -> None:

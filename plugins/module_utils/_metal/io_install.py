@@ -82,6 +82,23 @@ def has_bytes(device: str) -> bool:
         return any(stream.read(_BLOCK))
 
 
+def last_mounted(device: str) -> str:
+    """Return where the ext4 file system of a device was last mounted to be written; empty if it never was, or is another one.
+
+    Positions in the super block: https://docs.kernel.org/filesystems/ext4/super.html
+    """
+    with open(device, "rb") as stream:
+        stream.seek(1024)
+        block = stream.read(1024)
+    return block[0x88:0xC8].partition(b"\0")[0].decode("utf-8", "replace") if block[0x38:0x3A] == b"\x53\xef" else ""
+
+
+def activate(device: str, group: str) -> None:
+    """Activate the volumes of a group."""
+    _run("vgchange", "--devices", device, "--activate", "y", group)
+    _run("udevadm", "settle")
+
+
 def groups() -> str:
     """Return the physical volumes as JSON."""
     return _run("pvs", "--reportformat", "json", "--options", "pv_name,vg_name")

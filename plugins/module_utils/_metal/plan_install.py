@@ -52,6 +52,7 @@ class Disk(t.NamedTuple):
     :arg label: id of its partition table; empty without one.
     :arg content: signatures on it and on its parts.
     :arg used: devices of it that are mounted, with their mount points.
+    :arg started: whether a system on it has been started.
     """
 
     device: str
@@ -61,6 +62,7 @@ class Disk(t.NamedTuple):
     label: str = ""
     content: tuple[Signature, ...] = ()
     used: tuple[str, ...] = ()
+    started: bool = False
 
 
 def label(name: str, serial: str, complete: bool) -> str:
@@ -139,7 +141,8 @@ def decide(disk: Disk, install: model_install.Install, firmware: str, erase: t.C
     """Return what the disk is: :data:`WRITE`, :data:`CONTINUE` or :data:`COMPLETE`.
 
     :arg erase: serial numbers of disks whose data may be lost.
-    :raises RefusedError: it is read-only, too small or in use, or has data that is not from an interrupted installation of this server.
+    :raises RefusedError: it is read-only, too small or in use, or has data that is not from an interrupted installation of this server, or its system
+        has been started.
     """
     path = f"{install.path}.disk"
     if disk.label == label(install.name, install.disk, complete=True):
@@ -155,7 +158,16 @@ def decide(disk: Disk, install: model_install.Install, firmware: str, erase: t.C
     if disk.used:
         raise RefusedError(f"{disk.device} is in use: {', '.join(disk.used)}.", path, "Unmount it first.")
     if disk.label == label(install.name, install.disk, complete=False):
-        return CONTINUE
+        if not disk.started:
+            return CONTINUE
+        if disk.serial in erase:
+            return WRITE
+        raise RefusedError(
+            f"{disk.device} ({disk.serial}) contains an installation that was started since, but was never confirmed: it may contain data.",
+            path,
+            f"Boot the server from this disk, and run again, which confirms it; or name it in install_server_erase: [{disk.serial}], "
+            "which destroys all data on it.",
+        )
     if disk.content and disk.serial not in erase:
         content = ", ".join(f"{one.kind} on {one.device}" for one in disk.content)
         raise RefusedError(

@@ -12,7 +12,7 @@ import secrets
 import typing as t
 import uuid
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import model_install
 from ansible_collections.reduced.footprint.plugins.module_utils._metal import io_install, plan_install, plan_install_files
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_host_key
@@ -69,6 +69,9 @@ def present(install: model_install.Install, key: model_host_key.HostKey, erase: 
     firmware = "uefi" if backend.uefi() else "bios"
     text = backend.lsblk()
     disk = _disk(install, text, backend, content=True)
+    if disk.label == plan_install.label(install.name, install.disk, complete=False):
+        text, started = _started(disk.device, text, backend)
+        disk = disk._replace(started=started)
     state = plan_install.decide(disk, install, firmware, erase, image.unpacked)
     layout = plan_install.layout(install, firmware, disk.size)
     if state == plan_install.COMPLETE:
@@ -151,6 +154,23 @@ def _disk(install: model_install.Install, text: str, backend: t.Any, content: bo
     if content and not found and backend.has_bytes(disk.device):
         found.append(plan_install.Signature(disk.device, "data without a known signature"))
     return disk._replace(label=backend.label(disk.device).lower(), content=tuple(found))
+
+
+def _started(disk: str, text: str, backend: t.Any) -> tuple[str, bool]:
+    """Whether the system on a disk has been started: its file system was mounted elsewhere than by an installation.
+
+    :returns: the output of ``lsblk`` with the activated volumes as well.
+    """
+    for group, members in plan_install_files.groups(backend.groups()).items():
+        for member in set(members) & set(plan_install_files.devices(text)[disk]):
+            try:
+                backend.activate(member, group)
+            except CommandError:
+                # more was done to the group than an installation does
+                return text, True
+    text = backend.lsblk()
+    places = {backend.last_mounted(device) for device in plan_install_files.devices(text)[disk]}
+    return text, bool(places - {"", io_install.TARGET})
 
 
 def _request(install: model_install.Install, key: model_host_key.HostKey, image: plan_install_files.Image) -> str:

@@ -12,7 +12,7 @@ import typing as t
 
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_install, plan_install_files, run_install
 
 GIB = 1 << 30
@@ -34,6 +34,7 @@ class Server:
         self.volumes: list[dict[str, str]] = [{"pv_name": "/dev/sdb1", "vg_name": "data"}]
         self.calls: list[str] = []
         self.files: dict[str, tuple[str, int]] = {}
+        self.mounted: dict[str, str] = {}
         self.fails = ""
 
     def add(self, path: str, serial: str, content: dict[str, list[str]] | None = None, size: int = 20 * GIB, **more: t.Any) -> None:
@@ -86,6 +87,16 @@ class Server:
     def has_bytes(self, device: str) -> bool:
         """Whether it begins with anything but zeros."""
         return bool(self.disks[device].get("raw"))
+
+    def last_mounted(self, device: str) -> str:
+        """Of a file system; of a volume only after its activation."""
+        return self.mounted.get(device, "") if any(device in disk["content"] for disk in self.disks.values()) else ""
+
+    def activate(self, device: str, group: str) -> None:
+        """Activate the volume of the group."""
+        if self.fails == "activate":
+            raise CommandError(["vgchange"], 5, "a device is missing")
+        next(disk for disk in self.disks.values() if device in disk["content"])["content"][f"/dev/mapper/{group}-root"] = ["ext4"]
 
     def groups(self) -> str:
         """Volume groups."""
@@ -232,6 +243,35 @@ def test_an_interrupted_installation_is_repeated_without_the_serial_number(serve
         server.volumes.append({"pv_name": "/dev/sda2", "vg_name": "vms"})
     result = run(server, lvm=lvm)
     assert result["changed"] and result["installation"]["state"] == ("write" if step == "partition" else "continue") and server.calls[-1].startswith("finish")
+
+
+@pytest.mark.parametrize("lvm", [None, {"group": "vms", "root": "6 GiB"}])
+def test_an_installation_that_was_started_but_not_confirmed_is_data(server: Server, lvm: t.Any) -> None:
+    """Someone may have used it since; what the installation itself has mounted does not count."""
+    run(server, lvm=lvm)
+    server.volumes += [{"pv_name": "/dev/sda2", "vg_name": "vms"}] if lvm else []
+    root = "/dev/mapper/vms-root" if lvm else "/dev/sda2"
+    server.mounted[root] = "/mnt/footprint-install"
+    server.finished, server.calls = "", []
+    assert run(server, check=True, lvm=lvm)["installation"]["state"] == "continue"
+    server.mounted[root] = "/"
+    for check in (True, False):
+        with pytest.raises(RefusedError, match="was started since, but was never confirmed") as caught:
+            run(server, check, lvm=lvm)
+        assert "install_server_erase: [SER1]" in str(caught.value.hint)
+    assert server.calls == []
+    result = run(server, lvm=lvm, erase=["SER1"])
+    assert result["installation"]["state"] == "write" and server.calls[-1].startswith("finish")
+    # the volume of the group is removed before the disk is written
+    assert not lvm or server.calls[0] == "release ['/dev/mapper/vms-root']"
+
+
+def test_a_volume_group_that_cannot_be_activated_is_data(server: Server) -> None:
+    lvm = {"group": "vms", "root": "6 GiB"}
+    run(server, lvm=lvm)
+    server.volumes.append({"pv_name": "/dev/sda2", "vg_name": "vms"})
+    server.finished, server.calls, server.fails = "", [], "activate"
+    problem(server, RefusedError, "may contain data", lvm=lvm)
 
 
 def test_a_complete_installation_is_not_written(server: Server) -> None:
