@@ -51,6 +51,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     server_version = "footprint"
     sys_version = ""
     timeout = 5
+    # the whole response in one packet: a load balancer closes the connection as soon as it has read the status
+    wbufsize = -1
     database: Database
 
     def do_GET(self) -> None:  # pylint: disable=invalid-name
@@ -89,6 +91,11 @@ class Server(http.server.ThreadingHTTPServer):
         super().__init__(("", 0), Handler, bind_and_activate=False)
         self.socket.close()
         self.socket = socket.socket(fileno=3)
+
+    def handle_error(self, request: t.Any, client_address: t.Any) -> None:
+        """Do not log that a client has closed its connection: a load balancer does so if a response is late, and it does so all the time."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
 
 def main() -> None:

@@ -1,0 +1,59 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The check of a member over real connections. There is no database: the check reports that it does not answer."""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import typing as t
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[4]
+REQUEST = b"GET / HTTP/1.0\r\n\r\n"
+
+
+@pytest.fixture(name="check")
+def fixture_check(tmp_path: pathlib.Path) -> t.Iterator[tuple[subprocess.Popen[str], int]]:
+    """The running check and its port."""
+    shutil.copy(ROOT / "roles/galera/files/galera_check.py", tmp_path)
+    shutil.copy(ROOT / "plugins/module_utils/_galera/plan_galera.py", tmp_path / "galera_plan.py")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        # as systemd does
+        start = f"import os, sys; os.dup2({listener.fileno()}, 3); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+        argv = [sys.executable, "-c", start, str(tmp_path / "galera_check.py"), str(tmp_path / "no.sock")]
+        with subprocess.Popen(argv, pass_fds=(listener.fileno(),), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            yield process, listener.getsockname()[1]
+            process.kill()
+
+
+def ask(port: int, request: bytes = REQUEST) -> bytes:
+    """Send a request; return the response."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+        client.sendall(request)
+        return b"".join(iter(lambda: client.recv(65536), b""))
+
+
+def test_the_reason_is_in_the_response(check: tuple[subprocess.Popen[str], int]) -> None:
+    response = ask(check[1])
+    assert response.startswith(b"HTTP/1.0 503 ") and b"the server does not answer" in response
+    assert b"the server" not in ask(check[1], REQUEST.replace(b"GET", b"HEAD"))
+
+
+def test_a_client_that_closes_its_connection_early_is_not_logged(check: tuple[subprocess.Popen[str], int]) -> None:
+    process, port = check
+    for _attempt in range(50):
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+            # the connection is reset, not closed
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.sendall(REQUEST)
+    assert ask(port), "it does not answer any more"
+    process.kill()
+    assert process.communicate()[0] == ""
