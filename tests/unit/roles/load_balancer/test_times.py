@@ -36,6 +36,16 @@ def test_invalid_times_are_refused(given: t.Mapping[str, t.Any], words: str, tmp
     assert (code == 0) is (not words) and words in " ".join(output.split()), output
 
 
+@pytest.mark.parametrize(("interval", "timeout", "times"), [
+    (0.01, "3000ms", ("100ms", "50ms")), (1, "3000ms", ("1000ms", "500ms")), (3, "9000ms", ("3000ms", "1500ms")),
+])  # fmt: skip
+def test_the_checks_of_haproxy_follow_the_interval(interval: float, timeout: str, times: tuple[str, str]) -> None:
+    text = (ROLE / "templates/haproxy.cfg.j2").read_text("utf-8").partition("peers footprint")[0]
+    words = jinja2.Environment(trim_blocks=True).from_string(text).render(load_balancer_advert_interval=interval).split()
+    assert words[words.index("check") + 1] == timeout
+    assert (words[words.index("inter") + 1], words[words.index("fastinter") + 1]) == times
+
+
 @pytest.mark.parametrize(("interval", "every"), [(0.5, 1), (1, 1), (2.5, 3)])
 @pytest.mark.parametrize("single", [True, False])
 def test_the_scripts_of_keepalived_follow_the_interval(interval: float, every: int, single: bool) -> None:
