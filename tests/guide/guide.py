@@ -39,7 +39,7 @@ LAB_SETTINGS: t.Mapping[str, t.Any] = {
     # the defaults declare a machine dead that takes longer than 5 seconds for the banner of ssh
     "status_ssh_args": "-o ControlMaster=no -o ConnectTimeout=120",
     "status_timeout": 900,
-    # the checks of each second would take a whole emulated processor, which may also stand still for seconds
+    # the checks of each second would take a whole emulated processor, which may also pause for seconds
     "load_balancer_advert_interval": 3,
     "load_balancer_wait_timeout": 600,
     "galera_provider_options": {"evs.suspect_timeout": "PT30S", "evs.inactive_timeout": "PT1M", "evs.install_timeout": "PT1M"},

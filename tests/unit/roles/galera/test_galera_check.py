@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The check of a member over real connections. There is no database: the check reports that it does not answer."""
+"""The check of a member over real connections. Without a database, it reports that the server does not answer."""
 
 from __future__ import annotations
 
