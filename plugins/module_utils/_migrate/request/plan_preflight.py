@@ -192,7 +192,7 @@ def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.An
     if not source.get("initramfs"):
         problems.append(Problem("The source has neither update-initramfs nor dracut.", "Install initramfs-tools or dracut there."))
     problems += _boot_loader(layout, source)
-    problems += [Problem(*each) for each in source_problems(spec.containers, spec.quiesce, source)]
+    problems += [Problem(*each) for each in source_problems(spec.services, spec.containers, spec.quiesce, source)]
     problems += [Problem(text, "Correct the device name or the size.", "disk_schema") for text in raw_problems(layout, source)]
     too_small = space_problems(layout, filesystems_of(source))
     problems += [Problem(text, "Increase the size of the disk or the partition, or use excludes.", "disk_schema") for text in too_small]

@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
+import pwd
 import shutil
 import typing as t
 
@@ -22,6 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.
     rest_target,
     return_target,
     units_to_stop,
+    user_service,
 )
 
 DROP_IN = "zz-reduced-footprint-held.conf"
@@ -31,6 +34,8 @@ _DROP_IN_TEXT = (
 )
 TRANSIENT = pathlib.Path("/run/systemd/system")
 PERSISTENT = pathlib.Path("/etc/systemd/system")
+LINGER = pathlib.Path("/var/lib/systemd/linger")
+PROC = pathlib.Path("/proc")
 _UP = ("active", "activating", "reloading")
 _REST, _RETURN = "reduced-footprint-rest.target", "reduced-footprint-return.target"
 # seconds to wait for the start of one service before the next one is started anyway; four times that for a common start
@@ -54,6 +59,23 @@ def everything() -> list[str]:
     """The units that ``services: all`` stops."""
     units = list_units()
     return units_to_stop(units, _needed([unit.name for unit in units if unit.active in _UP and is_carrier(unit.name)]))
+
+
+def user_services() -> dict[str, list[str]]:
+    """Services and containers that run below the service managers of users with lingering: user → their units."""
+    users = {}
+    for name in os.listdir(LINGER) if LINGER.is_dir() else ():
+        # one that was removed
+        with contextlib.suppress(KeyError):
+            users[pwd.getpwnam(name).pw_uid] = name
+    found: dict[str, set[str]] = {}
+    for path in PROC.glob("[0-9]*/cgroup") if users else ():
+        # processes that end meanwhile
+        with contextlib.suppress(OSError):
+            unit = user_service(path.read_text("utf-8", "replace"))
+            if unit and unit[0] in users:
+                found.setdefault(users[unit[0]], set()).add(unit[1])
+    return {name: sorted(units) for name, units in sorted(found.items())}
 
 
 def _needed(units: t.Sequence[str]) -> set[str]:

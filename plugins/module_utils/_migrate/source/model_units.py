@@ -72,6 +72,20 @@ def units_to_stop(units: t.Iterable[Unit], needed: t.Container[str]) -> list[str
     return sorted(found)
 
 
+def user_service(cgroup: str) -> tuple[int, str] | None:
+    """The user and the unit of a process below a user's service manager, which runs without a login if the user has lingering.
+
+    The manager itself and the message bus of the user are left out: they write no data.
+
+    :arg cgroup: content of ``/proc/PID/cgroup``.
+    """
+    found = re.search(r"/user@(\d+)\.service/(\S+)", cgroup)
+    if not found:
+        return None
+    name = next((part for part in reversed(found[2].split("/")) if part.endswith((".service", ".scope"))), "")
+    return None if name in ("", "init.scope", "dbus.service", "dbus-broker.service") else (int(found[1]), name)
+
+
 def units_to_keep(units: t.Iterable[Unit]) -> list[str]:
     """The units that a maintenance boot starts: the carriers that are active now, without user sessions."""
     return sorted(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import ALL, MAINTENANCE_BOOT, Container
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything
 
 # Files of the migration itself on the source; they must not be active on the copy.
 SOURCE_OWN = (
@@ -48,9 +49,20 @@ def containers_of(source: t.Mapping[str, t.Any], *, everything: bool) -> list[di
     return named + [dict(each) for each in (source.get("running_containers", []) if everything else []) if dict(each) not in named]
 
 
-def source_problems(containers: t.Sequence[Container], quiesce: str, source: t.Mapping[str, t.Any]) -> list[tuple[str, str, str]]:
+def source_problems(
+    services: t.Sequence[str], containers: t.Sequence[Container], quiesce: str, source: t.Mapping[str, t.Any]
+) -> list[tuple[str, str, str]]:
     """Problems that prevent quiescing the source as requested: message, hint, path."""
     problems = []
+    for user, units in (source.get("user_services", {}) if holds_everything(services, quiesce) else {}).items():
+        # systemd-logind starts them at every boot, and again as soon as they are held: they would also run on a source that is set aside
+        problems.append(
+            (
+                f"The user {user} of the source has services that run without a login, which would not be stopped: {', '.join(units)}.",
+                f"On the source, run loginctl disable-linger {user} and end the sessions of the user; after the migration, enable lingering in the VM.",
+                "services",
+            )
+        )
     for unit, state in source.get("services", {}).items():
         if state.get("load") != "loaded":
             # a single unknown name may be a misspelt all

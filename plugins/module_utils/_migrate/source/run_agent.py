@@ -59,6 +59,7 @@ def gather_facts(
     facts = io_facts.gather(named, (*SOURCE_TOOLS, BTRFS_TOOL))
     # what services: all would stop; check mode and master_source_info show it
     facts["everything"] = io_services.everything()
+    facts["user_services"] = io_services.user_services()
     facts["containers"] = [{**each.__dict__, "state": io_services.container_state(each)} for each in containers]
     facts["running_containers"] = [each.__dict__ for each in io_services.running_containers()]
     facts["asks_passphrase"] = passphrase_volume(io_facts.read_text("/etc/crypttab") or "")

@@ -69,3 +69,18 @@ def test_the_maintenance_target_starts_no_sockets_and_no_timers():
 )
 def test_volumes_that_require_a_passphrase_are_found(crypttab, volume):
     assert model_units.passphrase_volume(crypttab) == volume
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "found"),
+    [
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/web.service\n", (1000, "web.service")),
+        ("1:name=systemd:/user.slice/user-7.slice/user@7.service/user.slice/libpod-1.scope/container\n0::/\n", (7, "libpod-1.scope")),
+        ("0::/user.slice/user-1000.slice/user@1000.service/init.scope\n", None),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/dbus.service\n", None),
+        ("0::/user.slice/user-1000.slice/session-3.scope\n", None),
+        ("0::/system.slice/mariadb.service\n", None),
+    ],
+)
+def test_services_of_users_are_known_by_their_cgroup(cgroup, found):
+    assert model_units.user_service(cgroup) == found

@@ -34,10 +34,18 @@ def test_problems_name_their_path():
         "asks_passphrase": "root",
     }
     containers = [Container("docker", "x"), Container("podman", "y")]
-    assert [each[2] for each in plan_source.source_problems(containers, "maintenance_boot", source)] == [
+    assert [each[2] for each in plan_source.source_problems(["x"], containers, "maintenance_boot", source)] == [
         "services",
         "containers[0]",
         "containers[1].engine",
         "quiesce",
     ]
-    assert [each[2] for each in plan_source.source_problems([], "stop_services", source)] == ["services"]
+    assert [each[2] for each in plan_source.source_problems(["x"], [], "stop_services", source)] == ["services"]
+
+
+def test_services_that_run_without_a_login_are_a_problem_if_everything_stops():
+    source = {"user_services": {"ann": ["web.service", "libpod-1.scope"]}}
+    assert plan_source.source_problems(["mariadb.service"], [], "stop_services", source) == []
+    for services, quiesce in ((["all"], "stop_services"), (["mariadb.service"], "maintenance_boot")):
+        ((message, hint, path),) = plan_source.source_problems(services, [], quiesce, source)
+        assert "ann" in message and "web.service, libpod-1.scope" in message and "disable-linger ann" in hint and path == "services"

@@ -51,6 +51,7 @@ def fixture_source(monkeypatch):
     monkeypatch.setattr(io_facts, "read_text", lambda path: None)
     for name in ("everything", "running_containers"):
         monkeypatch.setattr(io_services, name, list)
+    monkeypatch.setattr(io_services, "user_services", dict)
 
 
 def test_facts_for_the_operator_have_none(source):
