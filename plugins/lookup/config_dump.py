@@ -52,6 +52,7 @@ _raw:
   elements: dict
 """
 
+import contextlib
 import os
 import typing as t
 
@@ -146,7 +147,10 @@ class LookupModule(LookupBase):
         for file in (file for place in places for file in _files(place)):
             with open(file, "rb") as stream:
                 sealed = stream.read(14) == b"$ANSIBLE_VAULT"
-            content = self._loader.load_from_file(file) if sealed else None
+            content = None
+            # a file with another password is not in use, for example a backup: Ansible would have failed
+            with contextlib.suppress(AnsibleError):
+                content = self._loader.load_from_file(file) if sealed else None
             found |= {str(key) for key in content} if isinstance(content, t.Mapping) else set()
         return found
 

@@ -11,6 +11,7 @@ import shutil
 import typing as t
 
 import pytest
+import yaml
 
 from tests.support.control_node import ROOT, ControlNode
 
@@ -62,3 +63,11 @@ def test_a_server_whose_disk_was_refused_is_not_restarted_by_the_next_run(contro
     assert "failed: the disk contains data" in output
     assert [call["arguments"].get("boot_device") for call in control.calls("server_power")] == ["hdd"]
     assert not list(control.folder.glob(".discovered/*"))
+
+
+def test_the_record_is_removed_before_the_installed_system_starts() -> None:
+    """From then on someone may use it, and a record lets the next run restart the server."""
+    tasks = yaml.safe_load((ROOT / "playbooks/tasks/install_start.yml").read_text("utf-8"))
+    names = [task["name"] for task in tasks]
+    # the boot device before the installation is in the record
+    assert names.index("Restore the boot device") < names.index("Remove the record") < names.index("Power the server on")

@@ -83,7 +83,7 @@ def has_bytes(device: str) -> bool:
 
 
 def last_mounted(device: str) -> str:
-    """Return where the ext4 file system of a device was last mounted to be written; empty if it never was, or is another one.
+    """Return where the ext4 file system on a device was last mounted for writing; empty if it never was, or if the device has no ext4.
 
     Positions in the super block: https://docs.kernel.org/filesystems/ext4/super.html
     """

@@ -93,7 +93,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.socket = socket.socket(fileno=3)
 
     def handle_error(self, request: t.Any, client_address: t.Any) -> None:
-        """Do not log that a client has closed its connection: a load balancer does so if a response is late, and it does so all the time."""
+        """Log no closed connections: a load balancer closes one whenever a response is late."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 

@@ -59,7 +59,7 @@ def source_problems(
         problems.append(
             (
                 f"The user {user} of the source has services that run without a login, which would not be stopped: {', '.join(units)}.",
-                f"On the source, run loginctl disable-linger {user} and end the sessions of the user; after the migration, enable lingering in the VM.",
+                f"On the source, run loginctl disable-linger {user} and log the user out; after the migration, enable lingering in the VM.",
                 "services",
             )
         )

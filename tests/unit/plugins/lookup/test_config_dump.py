@@ -46,7 +46,9 @@ def call(folder: pathlib.Path, tool: str, *words: str) -> str:
 def test_variables_of_an_encrypted_file_are_masked(tmp_path: pathlib.Path, encrypted: bool) -> None:
     """The values of variables with ordinary names are masked only if their file is encrypted, wherever Ansible finds it."""
     variables = ["first/group_vars/all.yml", "second/group_vars/all/app.yml", "plays/host_vars/db1.yml", "given.yml"]
-    files = {"password": "of the vault\n", "first/hosts": INVENTORY, "second/hosts": INVENTORY, "plays/play.yml": PLAY}
+    # not read by Ansible, and encrypted with a password that is not given
+    backup = {"first/group_vars/all.yml.bak": "$ANSIBLE_VAULT;1.1;AES256\n6162\n"}
+    files = {**backup, "password": "of the vault\n", "first/hosts": INVENTORY, "second/hosts": INVENTORY, "plays/play.yml": PLAY}
     files.update({name: f"galera_note{number}: PLANTED{number}\n" for number, name in enumerate(variables)})
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
