@@ -82,6 +82,11 @@ def test_a_source_that_is_set_aside_reaches_routed_networks(run: t.Callable[...,
     }
     for target, gateway in expected.items():
         assert run(["ip", "route", "get", target]).stdout.startswith(f"{target}{gateway} dev e0 src {TEMPORARY} ")
+    # and back: the temporary address is removed as the source removes it
+    run(["ip", "address", "add", f"{ADDRESS}/24", "dev", "e0"])
+    io_network.drop([TEMPORARY])
+    io_network.put_routes(known)
+    assert io_network.routes() == known
 
 
 def test_restoring_routes_twice_changes_nothing(run: t.Callable[..., t.Any]) -> None:
