@@ -1,11 +1,11 @@
-# Each target does its own set-up and can be run again at any time; `make help` names them.
+# Each target does its own set-up and can be run again at any time; `make help` lists them.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 
-# A set-up that fails is a failed run, and says so in the form every runner ends with.
+# A set-up that fails is a failed run, and ends with the count that every runner ends with.
 SETUP := scripts/setup || { echo "0 passed, 1 failed"; exit 1; }
 GATES := .venv/bin/python tests/runner/gates.py
 
@@ -17,7 +17,7 @@ help: ## this text
 setup: ## packages, virtual environment and collection path (every target does this itself)
 	@scripts/setup
 
-check: ## the inner loop: unit tests, static checks of what changed since BASE (the upstream branch, or the commit before)
+check: ## for use during development: unit tests, static checks of what changed since BASE (the upstream branch, or the commit before)
 	@rm -f tests/output/summary.txt; $(SETUP)
 	@$(GATES) --suite check
 
@@ -29,11 +29,11 @@ torture: ## every long matrix, for a day; ROUNDS=3 times the whole flow; RESUME=
 	@rm -f tests/output/summary.txt; $(SETUP)
 	@$(GATES) --suite torture $(if $(RESUME),--resume)
 
-bench: ## vm_define beside its peer, a bare floor and a ping: a table of ratios (QUICK=1 shows that it works)
+bench: ## vm_define compared with its peer, a minimal module and a ping: a table of ratios (QUICK=1 only shows that it works)
 	@scripts/setup
 	@.venv/bin/python -m benchmarks $(if $(QUICK),--quick)
 
-demo: ## a whole footprint on this machine: lab up, site twice, a table of what happened
+demo: ## a whole footprint on this machine: lab up, site twice, a table of the results
 	@scripts/setup
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" lab/demo
 
@@ -41,7 +41,7 @@ docs: ## the documentation site with search and reference, in .cache/site/html
 	@scripts/setup
 	@.venv/bin/python docs/docsite/build.py
 
-clean: ## take every lab of this checkout down wholly, remove what runs left
+clean: ## remove every lab of this checkout completely, and the files of earlier runs
 	@lab/lab down --all
 	@rm -rf .lab* tests/output .pytest_cache .hypothesis .ansible .cache/checked .cache/build .cache/molecule .cache/site
 	@find . -path ./.venv -prune -o -path ./.cache -prune -o -name __pycache__ -type d -exec rm -rf {} +

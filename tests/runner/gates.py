@@ -45,6 +45,15 @@ PYTHON = str(workspace.BIN / "python")
 TARGET_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 #: For tests that mostly wait; each process has a libvirtd of its own.
 TWO = ("--numprocesses=2", "--dist=loadfile")
+#: The scenarios of Molecule in ``make test``. What the others show, other gates of it show too, except for details: torture runs all of them.
+STORIES = frozenset(
+    {
+        "a_cloud_image_becomes_machines",
+        "a_virt_node_becomes_an_ordinary_server_again",
+        "messages_survive_the_loss_of_a_disk",
+        "the_database_comes_back_from_a_backup",
+    }
+)
 #: Checks of the copy use the collection in the copy only.
 CHECKED = {"ANSIBLE_COLLECTIONS_PATH": str(workspace.COLLECTIONS)}
 
@@ -228,15 +237,19 @@ def _folder(name: str, *arguments: str, timeout: float = 2400) -> t.Callable[[],
     return steps
 
 
-def _stories(of_controllers: bool) -> t.Callable[[], t.Iterator[Step]]:
-    """Return the steps of a gate that runs every Molecule scenario as one test: create, converge, idempotence, verify, destroy.
+def _stories(of_controllers: bool, whole: bool = False) -> t.Callable[[], t.Iterator[Step]]:
+    """Return the steps of a gate that runs each Molecule scenario as one test: create, converge, idempotence, verify, destroy.
 
     Scenarios of the control plane use only servers, in a plain inventory.
+
+    :arg whole: also those that are not in ``STORIES``.
     """
 
     def steps() -> t.Iterator[Step]:
         extensions = ROOT / "extensions"
         for folder in sorted(path.parent for path in extensions.glob("molecule/*/molecule.yml")):
+            if not whole and folder.name not in STORIES:
+                continue
             plain = folder / "inventory" / "hosts.yml"
             if (plain.is_file() and "controller:" in plain.read_text(encoding="utf-8")) == of_controllers:
                 argv = [_tool("molecule"), "test", "--scenario-name", folder.name]
@@ -306,6 +319,8 @@ LONG = (
     _matrix("kill", "a migration killed at random"),
     _matrix("options", "every combination of the migration's options"),
     with_lab(Gate("torture-votes", "every fault of two servers and a witness, 3 times", _votes("--rounds", "3"), TORTURE)),
+    with_lab(Gate("torture-stories", "all user stories of the control plane", _stories(True, whole=True), TORTURE)),
+    with_lab(Gate("torture-molecule", "all user stories of servers and their virtual machines", _stories(False, whole=True), TORTURE)),
     with_lab(Gate("torture-e2e", "the whole flow, ROUNDS times", _flows, TORTURE)),
     _long("e2e-trixie", "the whole flow with servers, controllers, guests and a master of Debian 13", "tests/e2e", timeout=5400, env={"LAB_RELEASE": "trixie"}),
 )

@@ -69,11 +69,15 @@ WORDS: t.Mapping[str, str] = {
     r"preceded": "is after",
 }
 _PATTERNS = [(re.compile(rf"(?<![A-Za-z])(?:{word})(?![A-Za-z])", re.IGNORECASE), instead) for word, instead in WORDS.items()]
+#: Any of them, in lower case: most lines have none, and one search is much faster than one for each word.
+_ANY = re.compile(rf"(?<![a-z])(?:{'|'.join(WORDS)})(?![a-z])")
 
 
 def findings(text: str) -> t.Iterator[tuple[int, str, str]]:
     """The number of the line, the word found, and what to write instead."""
     for number, line in enumerate(text.splitlines(), 1):
+        if not _ANY.search(line.lower()):
+            continue
         for pattern, instead in _PATTERNS:
             for match in pattern.finditer(line):
                 yield number, match[0], instead

@@ -4,7 +4,7 @@
 
 """How many random values the unit tests take, and an unused test driver of libvirt for each file.
 
-Random values: always the same hundred, few with ``--hypothesis-profile=quick``, thousands under torture.
+Random values: always the same fifty, few with ``--hypothesis-profile=quick``, thousands under torture.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hypothesis import settings
 EXAMPLES = os.environ.get("HYPOTHESIS_MAX_EXAMPLES")
 
 # A deadline would only measure how busy the machine is.
-settings.register_profile("everyday", deadline=None, derandomize=True, database=None)
+settings.register_profile("everyday", deadline=None, derandomize=True, database=None, max_examples=50)
 settings.register_profile("quick", deadline=None, derandomize=True, database=None, max_examples=15)
 settings.register_profile("torture", deadline=None, max_examples=int(EXAMPLES or 100), database=None)
 settings.load_profile("torture" if EXAMPLES else "everyday")

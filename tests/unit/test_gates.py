@@ -291,6 +291,16 @@ def test_make_test_has_the_whole_of_what_make_check_has_a_part_of() -> None:
     assert {"units", "lint", "sanity", "docs", "site", "artifact", "ee"} <= {one.name for one in gates.GATES if "test" in one.suites}
 
 
+def test_all_stories_are_in_torture_and_some_in_test() -> None:
+    stories = {path.parent.name for path in (workspace.ROOT / "extensions" / "molecule").glob("*/molecule.yml")}
+
+    def names(whole: bool) -> set[str]:
+        return {step.argv[-1] for of_controllers in (True, False) for step in gates._stories(of_controllers, whole)()}
+
+    assert names(whole=True) == stories
+    assert names(whole=False) == gates.STORIES < stories
+
+
 def test_what_changed_since_a_commit_is_found() -> None:
     first = subprocess.run(["git", "rev-list", "--max-parents=0", "HEAD"], cwd=workspace.ROOT, check=True, capture_output=True, text=True).stdout.split()[-1]
     assert "tests/unit/test_gates.py" in workspace.changed(first)

@@ -80,7 +80,10 @@ def filled(options: t.Mapping[str, t.Any], canaries: Canaries) -> dict[str, t.An
     given: dict[str, t.Any] = {}
     for name, option in options.items():
         inner = option.get("suboptions")
-        if name in FREE:
+        if name == "wait_timeout":
+            # a list with a wrong element can be a valid list of texts: the module would wait for a server that does not exist
+            given[name] = 0
+        elif name in FREE:
             given[name] = put(FREE[name])
         elif inner:
             content = filled(inner, canaries)
