@@ -33,9 +33,9 @@ bench: ## vm_define compared with its peer, a minimal module and a ping: a table
 	@scripts/setup
 	@.venv/bin/python -m benchmarks $(if $(QUICK),--quick)
 
-demo: ## a whole footprint on this machine: lab up, site twice, a table of the results
+demo: ## a whole footprint on this machine: lab up, site twice, a table of the results; CLOUD=1: a small OpenStack cloud instead
 	@scripts/setup
-	@PATH="$(CURDIR)/.venv/bin:$$PATH" lab/demo
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" lab/demo$(if $(CLOUD),-cloud)
 
 docs: ## the documentation site with search and reference, in .cache/site/html
 	@scripts/setup

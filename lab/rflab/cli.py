@@ -33,7 +33,7 @@ def _lock(lab: Lab) -> t.Iterator[None]:
 def _up(lab: Lab, args: argparse.Namespace) -> None:
     prepare.prepare()
     with _lock(lab):
-        lifecycle.up(lab, args.servers, args.fresh)
+        lifecycle.up(lab, args.servers, args.fresh, args.laptop)
 
 
 def _down(lab: Lab, args: argparse.Namespace) -> None:
@@ -99,6 +99,7 @@ def parser() -> argparse.ArgumentParser:
 
     up = add("up", _up, "start the lab, or add what is missing")
     up.add_argument("--servers", type=int, default=2, choices=range(1, MAX_SERVERS + 1), help="number of simulated servers (2)")
+    up.add_argument("--no-laptop", dest="laptop", action="store_false", help="only servers, no master")
     up.add_argument("--fresh", action="store_true", help="remove a running lab first")
     down = add("down", _down, "remove the lab, except for its cache")
     down.add_argument("--all", action="store_true", help="remove every lab of this checkout")

@@ -15,17 +15,17 @@ from .say import LabError, run, say, step
 from .settings import LAB_DIR, Lab
 
 
-def up(lab: Lab, servers: int, fresh: bool) -> None:
-    """Start the lab.
+def up(lab: Lab, servers: int, fresh: bool, laptop: bool = True) -> None:
+    """Start the lab: servers, and the laptop that is the master unless only servers are wanted.
 
-    A complete lab is left unchanged, except that missing servers are added; a broken one is removed first.
+    A complete lab is left unchanged, except that missing machines are added; a broken one is removed first.
     """
     other = teardown.elsewhere(lab)
     if other:
         raise LabError(f"a lab named {lab.title!r} is running from {other}",
                        "remove it there, or set LAB_NAME and LAB_NETWORK for another one")
     teardown.sweep(lab)
-    wanted = ["laptop", *(f"metal{n}" for n in range(1, servers + 1))]
+    wanted = [*(["laptop"] if laptop else []), *(f"metal{n}" for n in range(1, servers + 1))]
     cache = images.Cache(lab.release)
     if not fresh and _whole(lab):
         running = (lab.state / "release").read_text().strip()
@@ -53,27 +53,32 @@ def up(lab: Lab, servers: int, fresh: bool) -> None:
         images.build_pool(cache)
         images.build_base(cache)
         tar = pool.submit(images.build_guest, cache, lab)
-        laptop = pool.submit(images.build_laptop, cache)
+        disks = pool.submit(images.build_laptop, cache) if laptop else None
         with step("creating the network"):
             registry.register(lab, loops_made=loops.provide(), limits_before=limits.widen())
             network.make_bridge(lab)
             _write_access(lab)
         with step("booting the servers"):
-            for name in wanted[1:]:
+            for name in (name for name in wanted if name != "laptop"):
                 machines.create(lab, lab.machine(name), cache)
                 machines.start(lab, lab.machine(name))
-        laptop.result()
-        shutil.copy(cache.laptop / "writer-password", lab.state / "writer-password")
-        with step("booting the laptop"):
-            machines.create(lab, lab.machine("laptop"), cache)
-            machines.start(lab, lab.machine("laptop"))
+        if disks:
+            disks.result()
+            with step("booting the laptop"):
+                _boot_laptop(lab, cache)
         _fill_mirror(lab, cache, tar.result())
         procs.launch(lab, "mirror", ["rflab.mirror"])
         procs.wait_alive(lab, "mirror")
         with step("waiting until all machines answer"):
             list(pool.map(lambda name: machines.wait_ready(lab, lab.machine(name)), wanted))
-        machines.check_reach(lab, lab.machine("metal1"))
+        machines.check_reach(lab, lab.machine("metal1"), master=laptop)
     say(f"the lab is up: {', '.join(wanted)} on {lab.bridge} {lab.cidr}")
+
+
+def _boot_laptop(lab: Lab, cache: images.Cache) -> None:
+    shutil.copy(cache.laptop / "writer-password", lab.state / "writer-password")
+    machines.create(lab, lab.machine("laptop"), cache)
+    machines.start(lab, lab.machine("laptop"))
 
 
 def _kernel() -> None:
@@ -90,7 +95,8 @@ def _whole(lab: Lab) -> bool:
     if lab.bridge not in network.interfaces():
         return False
     made = _made(lab)
-    if "laptop" not in made or "metal1" not in made:
+    # the mirror is started after the laptop, which is not part of every lab
+    if "metal1" not in made:
         return False
     for name in made:
         machine = lab.machine(name)
@@ -111,8 +117,12 @@ def _extend(lab: Lab, wanted: list[str], cache: images.Cache) -> None:
         machine = lab.machine(name)
         if not (lab.state / name).is_dir():
             with step(f"adding {name}"):
-                machines.create(lab, machine, cache)
-                machines.start(lab, machine)
+                if name == "laptop":
+                    images.build_laptop(cache)
+                    _boot_laptop(lab, cache)
+                else:
+                    machines.create(lab, machine, cache)
+                    machines.start(lab, machine)
                 machines.wait_ready(lab, machine)
         elif not machines.is_on(lab, machine):
             say(f"{name} is off; to power it on: lab/lab start {name}")

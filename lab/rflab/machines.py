@@ -179,17 +179,18 @@ def wait_ready(lab: Lab, machine: Machine, seconds: float = 120) -> None:
             time.sleep(0.1)
 
 
-def check_reach(lab: Lab, machine: Machine) -> None:
-    """Check that a machine reaches the mirror and the master.
+def check_reach(lab: Lab, machine: Machine, master: bool) -> None:
+    """Check that a machine reaches the mirror, and the master if there is one.
 
     :raises LabError: this host's firewall blocks the connection.
     """
     leader = procs.known(lab, f"{machine.name}-init").get("pid")
     inside = ["nsenter", f"--net=/proc/{leader}/ns/net", sys.executable, "-c",
               "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=5)"]
-    for what, address, port, chain, match in (
-            ("the lab's mirror", lab.host_address, MIRROR_PORT, "INPUT", f"-i {lab.bridge}"),
-            ("the master", f"{lab.net}.2", 8080, "FORWARD", f"-i {lab.bridge} -o {lab.bridge}")):
+    places = [("the lab's mirror", lab.host_address, MIRROR_PORT, "INPUT", f"-i {lab.bridge}")]
+    if master:
+        places.append(("the master", f"{lab.net}.2", 8080, "FORWARD", f"-i {lab.bridge} -o {lab.bridge}"))
+    for what, address, port, chain, match in places:
         if run([*inside, address, str(port)], check=False).returncode != 0:
             raise LabError(f"{machine.name} cannot reach {what} at {address}:{port}; this host's firewall may block {lab.bridge}",
                            f"allow it, for example: iptables -I {chain} {match} -j ACCEPT")

@@ -7,16 +7,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import typing as t
 
 import pytest
 from cloud_lab import CLOUD, COMPUTE, GROUPS, SERVICES, CloudLab
-from rflab.plays import REPOSITORY, PlayRun, environment
+from rflab import openstack_client
+from rflab.plays import PlayRun
 
 pytestmark = pytest.mark.chapter
-CLIENT = ["ansible>=12,<13", "ansible-core>=2.19,<2.20", "openstacksdk>=4.4,<4.11"]
 IMAGE = [{"hosts": SERVICES, "gather_facts": False, "roles": [{"role": "reduced.footprint.test_image"}]}]
 #: Steps of verify_cloud that say what was proven.
 PROVEN = ("ACTIVE", "reached from outside", "Networks are separated", "Projects are separated", "Everything removed")
@@ -24,14 +22,8 @@ PROVEN = ("ACTIVE", "reached from outside", "Networks are separated", "Projects 
 
 @pytest.fixture(scope="module", name="client")
 def fixture_client() -> dict[str, str]:
-    """The environment variables of a control node with openstack.cloud and openstacksdk, as docs/cloud-resources.md describes it."""
-    home = REPOSITORY / ".cache" / "venv-cloud"
-    if not (home / "ready").exists():
-        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-        subprocess.run([str(home / "bin" / "pip"), "install", "--quiet", *CLIENT], check=True)
-        (home / "ready").touch()
-    (packages,) = home.glob("lib/python3*/site-packages")
-    return {"PYTHONPATH": str(packages), "ANSIBLE_COLLECTIONS_PATH": f"{environment()['ANSIBLE_COLLECTIONS_PATH']}:{packages}"}
+    """The environment variables of a control node with openstack.cloud and openstacksdk."""
+    return openstack_client.variables()
 
 
 @pytest.fixture(scope="module", autouse=True)
