@@ -278,14 +278,18 @@ class VolumeStore:
                 self._pools[name][1].refresh(0)
         self._stale.clear()
 
-    def layers_over(self, path: str, folder: str) -> list[str]:
-        """Names of the files in a pool's folder whose backing file is an image, or is in a folder."""
+    def layers_over(self, path: str, folder: str, raw: t.Container[str] = ()) -> list[str]:
+        """Names of the files in a pool's folder whose backing file is an image, or is in a folder.
+
+        :arg raw: real paths of the disks that are known to be raw, so that they have none.
+        """
         found = []
         real = os.path.realpath(path)
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
-                if entry.is_file(follow_symlinks=False) and any(model_storage.inside(below, real) for below in io_disk_header.chain(entry.path)[:1]):
-                    found.append(entry.name)
+                if entry.is_file(follow_symlinks=False) and os.path.realpath(entry.path) not in raw:
+                    if any(model_storage.inside(below, real) for below in io_disk_header.chain(entry.path)[:1]):
+                        found.append(entry.name)
         return sorted(found)
 
     def through(self, pool: model_storage.Pool) -> t.Any:

@@ -66,8 +66,8 @@ def plan_removal(
         candidates.setdefault(store.place(place, run_volumes.seed_name(vm.name)), (place, run_volumes.seed_name(vm.name)))
     candidates = {path: found for path, found in candidates.items() if store.has(*found)}
     if candidates:
-        needs = _needs_of_others(hosts, store, uuid)
-        reasons = _reasons(store, candidates, protected, needs)
+        needs, raw = _needs_of_others(hosts, store, uuid)
+        reasons = _reasons(store, candidates, protected, needs, raw)
         notices += [f"the volume {path} is kept: {reason}" for path, reason in reasons.items()]
         steps.removals = tuple(model_storage.Removal(place, name, path, wipe) for path, (place, name) in candidates.items() if path not in reasons)
     steps.notices = tuple(notices)
@@ -95,9 +95,10 @@ def _seed_pools(store: io_volumes.VolumeStore, pool: str, candidates: t.Mapping[
     return [place for place in dict.fromkeys(places) if io_volumes.local(place) or place.remote and place.files]
 
 
-def _needs_of_others(hosts: t.Iterable[io_domains.DomainHost], store: io_volumes.VolumeStore, uuid: str) -> dict[str, str]:
-    """Real path → name of another domain that needs it, including backing files of its disks."""
+def _needs_of_others(hosts: t.Iterable[io_domains.DomainHost], store: io_volumes.VolumeStore, uuid: str) -> tuple[dict[str, str], set[str]]:
+    """Real path → name of another domain that needs it, including backing files of its disks; and the real paths of raw disks."""
     needs: dict[str, str] = {}
+    raw: set[str] = set()
     for host in hosts:
         for record in host.domains():
             if record.uuid == uuid:
@@ -107,19 +108,25 @@ def _needs_of_others(hosts: t.Iterable[io_domains.DomainHost], store: io_volumes
                     continue
                 document = xml_domain.parse(text)
                 paths = xml_devices.needed_files(document)
-                for name, volume in xml_devices.pool_disks(document):
+                for (name, volume), form in xml_devices.pool_disks(document).items():
                     try:
-                        paths.add(store.place(store.pool(name, "pool"), volume))
+                        paths[store.place(store.pool(name, "pool"), volume)] = form
                     except model_errors.InputError:
                         continue
-                for path in paths:
-                    for real in [os.path.realpath(path), *io_disk_header.chain(path)] if host.local else [os.path.normpath(path)]:
+                for path, form in paths.items():
+                    if form == "raw":
+                        raw.add(os.path.realpath(path))
+                    for real in [os.path.realpath(path), *io_disk_header.chain(path, form)] if host.local else [os.path.normpath(path)]:
                         needs.setdefault(real, f"the domain {record.name}")
-    return needs
+    return needs, raw
 
 
 def _reasons(
-    store: io_volumes.VolumeStore, candidates: t.Mapping[str, tuple[model_storage.Pool, str]], protected: t.Container[str], needs: t.Mapping[str, str]
+    store: io_volumes.VolumeStore,
+    candidates: t.Mapping[str, tuple[model_storage.Pool, str]],
+    protected: t.Container[str],
+    needs: t.Mapping[str, str],
+    raw: t.Container[str],
 ) -> dict[str, str]:
     """Path → why it is kept.
 
@@ -136,7 +143,7 @@ def _reasons(
             real = os.path.normpath(path) if place.remote else os.path.realpath(path)
             users = list(dict.fromkeys(user for needed, user in needs.items() if model_storage.overlap(needed, real)))
             if io_volumes.local(place) or place.remote and place.files:
-                layers = store.through(place).layers_over(path) if place.remote else store.layers_over(path, place.path)
+                layers = store.through(place).layers_over(path) if place.remote else store.layers_over(path, place.path, raw)
                 users += [f"the volume {layer}" for layer in layers if layer not in going]
             reason = kept_because(path, place.path, f"{place.name}/{name}" in protected, users, store.folders if io_volumes.local(place) else None)
             if reason is None and io_volumes.local(place) and os.path.islink(path):

@@ -65,13 +65,14 @@ def pool_disks(document: t.Any) -> dict[tuple[str, str], str | None]:
     return found
 
 
-def needed_files(document: t.Any) -> set[str]:
-    """The paths of all files a running domain has open, including backing files, as libvirt reports them."""
-    found = set(open_disks(document))
-    for source in document.iterfind(".//backingStore/source"):
-        path = source.get("file") or source.get("dev")
+def needed_files(document: t.Any) -> dict[str, str | None]:
+    """Path of every file a running domain has open, including backing files, as libvirt reports them → its format in the document."""
+    found = open_disks(document)
+    for layer in document.iterfind(".//backingStore"):
+        source, form = layer.find("source"), layer.find("format")
+        path = source.get("file") or source.get("dev") if source is not None else None
         if path:
-            found.add(path)
+            found.setdefault(path, form.get("type") if form is not None else None)
     return found
 
 
