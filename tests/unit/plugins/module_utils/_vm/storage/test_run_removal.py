@@ -72,3 +72,46 @@ def test_a_guest_cannot_keep_the_disk_of_another_vm(farm: Farm) -> None:
     farm.other(disk_of(theirs))
     assert "remove_volume p/a-disk0.img" in farm.remove().vms[0].actions
     assert farm.volumes() == ["other.img"]
+
+
+def test_a_hard_link_of_another_domain_is_not_wiped(farm: Farm, tmp_path: pathlib.Path) -> None:
+    farm.run()
+    disk, theirs = farm.folder / "a-disk0.img", tmp_path / "theirs.img"
+    disk.write_bytes(b"precious".ljust(1024 * 1024, b"\0"))
+    theirs.hardlink_to(disk)
+    farm.other(disk_of(theirs))
+    result = farm.remove(wipe=True)
+    assert f"VM a: the volume {disk} is kept: the domain other needs it" in result.warnings
+    assert theirs.read_bytes()[:8] == b"precious"
+
+
+def template(*devices: str) -> str:
+    head = "<domain type='test'><name>{{ name }}</name><memory unit='MiB'>32</memory><vcpu>1</vcpu><os><type>hvm</type></os><devices>"
+    disk = "{% for disk in disks %}<disk type='file'><source file='{{ disk.path }}'/><target dev='{{ disk.target }}'/></disk>{% endfor %}"
+    return f"{head}{disk}{''.join(devices)}</devices></domain>"
+
+
+def test_what_the_vm_could_only_read_stays(farm: Farm) -> None:
+    data, medium = farm.folder / "data.img", farm.folder / "installer.iso"
+    for path in (data, medium):
+        path.write_bytes(b"of all VMs")
+    farm.host.connection.storagePoolLookupByName("p").refresh()
+    read_only = f"<disk type='file'><source file='{data}'/><target dev='vdx'/><readonly/></disk>"
+    drive = "<disk type='volume' device='cdrom'><source pool='p' volume='installer.iso'/><target dev='hda' bus='ide'/><readonly/></disk>"
+    source = template(read_only, drive)
+    farm.run(template=source)
+    result = farm.remove()
+    assert f"VM a: the disk {data} is kept: the VM could only read it" in result.warnings
+    assert farm.volumes() == ["data.img", "installer.iso"]
+    # what the details name is removed
+    farm.run(template=source)
+    farm.run({"id": "a", "disks": [{"size": "1 MiB", "name": "data.img"}]}, state="absent", remove_disks=True)
+    assert farm.volumes() == ["installer.iso"]
+
+
+def test_the_seed_goes_although_it_is_read_only(farm: Farm) -> None:
+    seed = "{% if seed %}<disk type='file'><source file='{{ seed.path }}'/><target dev='vdz'/><readonly/></disk>{% endif %}"
+    farm.run({**VM, "name": "web", "user_data": "#"}, template=template(seed))
+    assert farm.volumes() == ["web-disk0.img", "web-seed.iso"]
+    farm.remove()
+    assert farm.volumes() == []
