@@ -30,6 +30,8 @@ _ATTRIBUTE = "user.footprint.image"
 _DEEPEST = 64
 _LARGEST_CLUSTER = 2 * 1024 * 1024
 _LONGEST_NAME = 1023
+# bit of the incompatible features
+_DATA_FILE = 4
 
 
 class Header(t.NamedTuple):
@@ -60,6 +62,18 @@ def read_header(path: str | os.PathLike[str], form: str | None = None) -> Header
             stream.seek(name_at)
             backing = _absolute(stream.read(name_length).decode("utf-8", "surrogateescape"), str(path))
     return Header("qcow2", capacity, backing, _extension(head, version))
+
+
+def has_data_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a qcow2 image stores its content in another file, which its header names; false if it cannot be read."""
+    try:
+        with open(path, "rb", opener=_opened) as stream:
+            head = stream.read(80) or b""
+    except OSError:
+        return False
+    if not head.startswith(QCOW2_MAGIC) or len(head) < 80 or struct.unpack(">I", head[4:8])[0] < 3:
+        return False
+    return bool(struct.unpack(">Q", head[72:80])[0] & _DATA_FILE)
 
 
 def chain(path: str, form: str | None = None) -> list[str]:

@@ -207,6 +207,7 @@ WRONG = [
     ("not qcow2", "qemu", "broken", "has the suffix .qcow2, but its format is raw"),
     ("not a tar", "lxc", "broken", "is not a tar"),
     ("on top of another", "qemu", "layered", "needs a backing file"),
+    ("with its content in another file", "qemu", "outside", "outside.qcow2 stores its content in another file"),
 ]
 
 
@@ -216,6 +217,8 @@ def test_invalid_image_is_refused(place: Place, hypervisor: str, image: str, mes
     bad_image(place, "broken.tar", b"hello" * 1000)
     base = image_in(place, "base.qcow2", "qcow2")
     argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(base), "-F", "qcow2", str(place.folder / "images" / "layered.qcow2")]
+    subprocess.run(argv, check=True)
+    argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-o", f"data_file={place.folder}/secret", str(place.folder / "images" / "outside.qcow2"), "8M"]
     subprocess.run(argv, check=True)
     with pytest.raises(InputError, match=message) as raised:
         place.make(hypervisor, image=image)
