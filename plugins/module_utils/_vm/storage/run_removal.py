@@ -13,6 +13,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core import mod
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain, xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_seed
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header, io_disk_identity, io_volumes, model_storage
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import run_steps, run_volumes, xml_devices
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.plan_volumes import kept_because
@@ -69,7 +70,11 @@ def plan_removal(
                 notices.append(f"the disk {path} is kept: it is not in an active pool")
     candidates = {**candidates, **{path: found for path, found in named.items() if path not in candidates}}
     for place in _seed_pools(store, pool, candidates):
-        candidates.setdefault(store.place(place, run_volumes.seed_name(vm.name)), (place, run_volumes.seed_name(vm.name)))
+        path = store.place(place, run_volumes.seed_name(vm.name))
+        if path not in candidates and not place.remote and os.path.isfile(path) and io_seed.read_iso(path) is None:
+            notices.append(f"the file {path} is kept: it is not a cloud-init seed")
+        else:
+            candidates.setdefault(path, (place, run_volumes.seed_name(vm.name)))
     candidates = {path: found for path, found in candidates.items() if store.has(*found)}
     if candidates:
         needs, raw = _needs_of_others(hosts, store, uuid)

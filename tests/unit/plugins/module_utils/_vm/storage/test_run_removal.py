@@ -115,3 +115,17 @@ def test_the_seed_goes_although_it_is_read_only(farm: Farm) -> None:
     assert farm.volumes() == ["web-disk0.img", "web-seed.iso"]
     farm.remove()
     assert farm.volumes() == []
+
+
+def test_a_file_that_is_no_seed_is_neither_replaced_nor_removed(farm: Farm) -> None:
+    farm.run()
+    other = farm.folder / "a-seed.iso"
+    other.write_bytes(b"precious")
+    seed = "{% if seed %}<disk type='file'><source file='{{ seed.path }}'/><target dev='vdz'/><readonly/></disk>{% endif %}"
+    asked = DefineRequest("lab", [{**VM, "user_data": "#"}], uri="test:///default", pool="p", template=template(seed))
+    for check in (True, False):
+        error = define_vms(asked, check_mode=check).vms[0].error or ""
+        assert error.startswith(f"vms[0]: {other} exists and is not a cloud-init seed"), error
+    result = farm.remove(wipe=True)
+    assert f"VM a: the file {other} is kept: it is not a cloud-init seed" in result.warnings
+    assert (farm.volumes(), other.read_bytes()) == (["a-seed.iso"], b"precious")
