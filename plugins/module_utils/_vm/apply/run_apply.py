@@ -84,7 +84,8 @@ class Applier:
         done: list[str] = []
         try:
             step(work, done)
-        except model_errors.FootprintError as error:
+        except (model_errors.FootprintError, OSError) as caught:
+            error = run_work.failure_of(caught)
             work.result.error = str(error)
             if not work.host.alive():
                 lost = model_errors.BackendError(

@@ -141,7 +141,8 @@ def origin_of(path: str) -> model_storage.Origin | None:
     try:
         noted = model_schema.VOLUME_ORIGIN.load(os.getxattr(path, _ATTRIBUTE).decode("utf-8"), f"the attributes of {path}")
         return model_storage.Origin(str(noted["image"]), str(noted["path"]), int(noted["size"]), int(noted["changed"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        # the attribute of a container's root is the guest's to change
         return None
 
 

@@ -104,8 +104,10 @@ def test_a_volume_remembers_its_image(tmp_path: pathlib.Path) -> None:
     note_origin(volume, "deb", str(image))
     origin = inspect(str(volume)).origin
     assert origin is not None and (origin.image, origin.path, (origin.size, origin.changed)) == ("deb", str(image), image_state(str(image)))
-    os.setxattr(volume, "user.footprint.image", b"{broken")
-    assert origin_of(str(volume)) is None
+    # in the root of a container, the guest can change it
+    for wrong in (b"{broken", b'{"image": "x", "path": "/", "size": Infinity, "changed": 1}', b"[" * 3000):
+        os.setxattr(volume, "user.footprint.image", wrong)
+        assert origin_of(str(volume)) is None
     assert image_state(str(tmp_path / "nowhere")) is None
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -22,6 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volume_files
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.plan_volumes import plan_volume
 
@@ -150,6 +152,36 @@ def test_what_a_killed_run_left_is_cleared_and_never_used(place: Place) -> None:
     path = place.make("lxc", image="root")
     assert not (path / "sbin" / "stray").exists()
     assert not half.exists()
+
+
+def test_a_leftover_that_cannot_be_removed_prevents_no_other_volume(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    # a guest can make a file of its root immutable
+    stuck, long = place.folder / ".b-disk0.removing", place.folder / f".{'v' * 63}-disk10.qcow2.partial"
+    stuck.mkdir()
+    long.write_text("half")
+    real = io_volume_files.remove_path
+
+    def remove(path: pathlib.Path) -> None:
+        if path == stuck:
+            raise PermissionError(errno.EPERM, "Operation not permitted", str(stuck / "file"))
+        real(path)
+
+    monkeypatch.setattr(io_volume_files, "remove_path", remove)
+    assert place.make(size="1 MiB").exists() and stuck.exists() and not long.exists()
+    (place.folder / "b-disk0").mkdir()
+    with pytest.raises(BackendError, match=f"cannot remove .*b-disk0: {stuck}/file: Operation not permitted") as raised:
+        io_volume_files.remove(place.folder / "b-disk0", False)
+    assert raised.value.hint and f"chattr -R -ia {stuck}" in raised.value.hint
+
+
+def test_a_wipe_that_was_killed_is_completed_although_there_is_a_new_file(place: Place) -> None:
+    left, new = place.folder / ".a-seed.iso.wiping", place.folder / "a-seed.iso"
+    left.write_bytes(b"secret" * 1000)
+    new.write_bytes(b"other")
+    with left.open("rb") as stream:
+        io_volume_files.remove(new, True)
+        assert not stream.read().strip(b"\0")
+    assert not left.exists() and not new.exists()
 
 
 @pytest.mark.parametrize("delay", [0, 0.05, 0.2])
