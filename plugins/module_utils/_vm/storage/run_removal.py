@@ -58,6 +58,10 @@ def plan_removal(
     if owned is not None and config is not None and owned.applied:
         attached, applied = set(_own_disks(config, store)), xml_domain.parse(owned.applied)
         given, writable = _own_disks(applied, store), set(_own_disks(applied, store, True))
+        for path in _protected_paths(vm, applied) if owned.adopted else ():
+            found = store.pool_of(path)
+            if found is not None:
+                protected.add(f"{found[0].name}/{found[1]}")
         seeds = [run_volumes.seed_name(name) for name in (vm.name, applied.findtext("name"))]
         notices += [f"the disk {path} is kept: it does not come from the template" for path in sorted(attached.difference(given))]
         for path in given:
@@ -83,6 +87,19 @@ def plan_removal(
         steps.removals = tuple(model_storage.Removal(place, name, path, wipe) for path, (place, name) in candidates.items() if path not in reasons)
     steps.notices = tuple(notices)
     return steps
+
+
+def _protected_paths(vm: model_vm.VmDetails, applied: t.Any) -> list[str]:
+    """Paths of the disks of an adopted VM that its details protect: they do not have the names that the details yield."""
+    if not any(disk.protected for disk in vm.disks):
+        return []
+    # imported for adopted VMs only
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_adopt, xml_device_forms
+
+    identity = xml_device_forms.identity_of(applied)
+    vm = run_adopt.with_identity(vm, identity)
+    kept = run_adopt.kept_disks(vm, identity)
+    return [kept[disk.target].path for disk in vm.disks if disk.protected and disk.target in kept]
 
 
 def _own_disks(document: t.Any, store: io_volumes.VolumeStore, writable: bool = False) -> list[str]:

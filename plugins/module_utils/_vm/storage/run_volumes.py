@@ -63,8 +63,10 @@ def plan(
         kept = (keep or {}).get(disk.target)
         if kept is not None:
             sources.append(kept)
-            if disk.protected and kept.pool:
-                protected.append(f"{kept.pool}/{os.path.basename(kept.path)}")
+            # in the pool where it is, which the details of an adopted VM need not name
+            there = store.pool_of(kept.path) if disk.protected else None
+            if there is not None:
+                protected.append(f"{there[0].name}/{there[1]}")
             continue
         place = store.pool(disk.pool or pool, f"{path}.pool" if disk.pool else "pool")
         plan_disk_places.check_name(place, disk.name, path)

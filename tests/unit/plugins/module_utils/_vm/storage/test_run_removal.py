@@ -129,3 +129,17 @@ def test_a_file_that_is_no_seed_is_neither_replaced_nor_removed(farm: Farm) -> N
     result = farm.remove(wipe=True)
     assert f"VM a: the file {other} is kept: it is not a cloud-init seed" in result.warnings
     assert (farm.volumes(), other.read_bytes()) == (["a-seed.iso"], b"precious")
+
+
+@pytest.mark.parametrize("when", ["defined", "removed"])
+def test_a_protected_disk_of_an_adopted_vm_stays(farm: Farm, when: str) -> None:
+    for name in ("builder.img", "scratch.img"):
+        (farm.folder / name).write_bytes(b"precious")
+    farm.host.connection.storagePoolLookupByName("p").refresh()
+    farm.other(disk_of(farm.folder / "builder.img"), disk_of(farm.folder / "scratch.img").replace("vda", "vdb"))
+    free = {"id": "other", "cpu": 1, "memory_mb": 32, "disks": [{"size": "1 MiB"}, {"size": "1 MiB"}]}
+    protected = {**free, "disks": [{"size": "1 MiB", "protected": True}, {"size": "1 MiB"}]}
+    farm.run(protected if when == "defined" else free, adopt=True, state="shutdown", template=template())
+    result = farm.run({"id": "other"} if when == "defined" else protected, state="absent", remove_disks=True)
+    assert f"VM other: the volume {farm.folder / 'builder.img'} is kept: it is protected" in result.warnings
+    assert farm.volumes() == ["builder.img"]
