@@ -113,6 +113,17 @@ def test_invalid_uri_is_reported_by_path() -> None:
     assert raised.value.path == "uri" and raised.value.hint
 
 
+def test_check_mode_of_a_host_without_libvirt_says_what_the_first_run_does(farm: Farm, tmp_path: pathlib.Path) -> None:
+    def nobody(uri: str) -> DomainHost:
+        raise BackendError(f"cannot connect to {uri}.")
+
+    vms = [{**VMS[1], "disks": [{"size": "1 MiB"}], "user_data": "#cloud-config\n"}]
+    request = DefineRequest("lab", [{**vms[0], "hypervisor": "qemu"}], pool="p", facts_path=str(tmp_path / "facts"), moved_path=str(tmp_path / "moved"))
+    foreseen = define_vms(request, check_mode=True, connect=nobody)
+    assert any("is not prepared yet" in warning for warning in foreseen.warnings)
+    assert actions(foreseen) == actions(farm.run(vms))
+
+
 def test_json_text_is_the_same(farm: Farm) -> None:
     farm.run()
     assert not farm.run(json.dumps(VMS)).as_result()["changed"]
