@@ -16,6 +16,7 @@ import hashlib
 import os
 import pathlib
 import re
+import threading
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
@@ -33,6 +34,8 @@ _MARKERS = pathlib.Path("/var/lib/reduced.footprint/volumes")
 _OWN_MARKERS = "~/.local/state/reduced.footprint/volumes"
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]")
+# lock of a pool → the threads of this process that take it, one after the other
+_THREADS: dict[str, threading.Lock] = {}
 
 
 class VolumeStore:
@@ -250,7 +253,9 @@ class VolumeStore:
         """Hold a pool's lock; :meth:`refresh` then reads its list of volumes again."""
         # two daemons can have pools of the same name; the lock is for the folder or volume group
         key = _digest(f"{self.host.uri if pool.remote else ''}{pool.type}:{pool.path}")
-        with host_lock(f"pool-{_ODD.sub('_', pool.name)}-{key}", self._lock_timeout):
+        name = f"pool-{_ODD.sub('_', pool.name)}-{key}"
+        # the timeout is for other processes: wiping the disks of several VMs takes any time
+        with _THREADS.setdefault(name, threading.Lock()), host_lock(name, self._lock_timeout):
             self._stale.add(pool.name)
             yield
 

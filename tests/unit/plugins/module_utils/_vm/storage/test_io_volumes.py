@@ -13,6 +13,7 @@ import os
 import pathlib
 import subprocess
 import tarfile
+import threading
 import time
 import typing as t
 
@@ -283,6 +284,27 @@ def test_file_in_place_of_a_folder_is_refused(place: Place) -> None:
 def test_pools_must_exist_and_be_active(place: Place) -> None:
     with pytest.raises(InputError, match="^pool: the host has no storage pool 'nowhere'"):
         place.store.pool("nowhere", "pool")
+
+
+def test_vms_of_one_call_wait_for_each_other_as_long_as_it_takes(place: Place) -> None:
+    # the timeout is for other runs: VMs that are removed in parallel wait while the disks of the first are wiped
+    store = VolumeStore(place.store.host, markers=place.folder / "markers", lock_timeout=0)
+    begun, failures = threading.Event(), []
+
+    def work(seconds: float) -> None:
+        try:
+            with store.locked(place.pool):
+                begun.set()
+                time.sleep(seconds)
+        except BackendError as error:
+            failures.append(error)
+
+    first = threading.Thread(target=work, args=(0.3,))
+    first.start()
+    assert begun.wait(10)
+    work(0)
+    first.join()
+    assert failures == []
 
 
 def test_images_on_their_way_count_in_check_mode(place: Place) -> None:
