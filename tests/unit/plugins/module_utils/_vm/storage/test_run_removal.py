@@ -12,6 +12,7 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_lock
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_apply
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import DefineResult
@@ -143,3 +144,12 @@ def test_a_protected_disk_of_an_adopted_vm_stays(farm: Farm, when: str) -> None:
     result = farm.run({"id": "other"} if when == "defined" else protected, state="absent", remove_disks=True)
     assert f"VM other: the volume {farm.folder / 'builder.img'} is kept: it is protected" in result.warnings
     assert farm.volumes() == ["builder.img"]
+
+
+def test_nothing_of_a_vm_is_removed_that_was_started_meanwhile(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
+    farm.run(state="present")
+    monkeypatch.setattr(run_apply.Applier, "_refresh", lambda self, works: farm.host.connection.lookupByName("a").create())
+    request = DefineRequest("lab", [{"id": "a"}], uri="test:///default", pool="p", state="absent", remove_disks=True)
+    (vm,) = define_vms(request, check_mode=False).vms
+    assert (vm.error or "").startswith("was started meanwhile") and vm.actions == []
+    assert farm.volumes() == ["a-disk0.img"]
