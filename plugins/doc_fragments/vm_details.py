@@ -66,7 +66,7 @@ options:
       - With O(state=absent), also delete the volumes of the VM and its cloud-init seed - those defined by its template
         and those in O(vms). An interrupted removal is completed by the next run.
       - Protected disks, base images and volumes that another domain or volume uses are kept, with a warning. Disks attached
-        outside of this collection are kept, too.
+        outside of this collection are kept, too, and so are those that the VM could only read, except for its seed.
     type: bool
     default: false
   wipe:

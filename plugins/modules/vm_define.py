@@ -380,11 +380,11 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        request = DefineRequest(**module.params)
-        # mask the secrets for the result, which contains the parameters; the request keeps them
-        module.no_log_values.update(model_redaction.hidden_values(module.params["vms"]), model_redaction.display_passwords(module.params["template"]))
-        module.params["vms"] = model_cloud_init.without_secrets(module.params["vms"])
-        result = define_vms(request, check_mode=module.check_mode)
+        given = dict(module.params)
+        # first mask the secrets for the result, which contains the parameters, also of an invalid request; the request keeps them
+        module.no_log_values.update(model_redaction.hidden_values(given["vms"]), model_redaction.display_passwords(given["template"]))
+        module.params["vms"] = model_cloud_init.without_secrets(given["vms"])
+        result = define_vms(DefineRequest(**given), check_mode=module.check_mode)
     except FootprintError as error:
         module.fail_json(**error.as_result())
     for warning in result.warnings:

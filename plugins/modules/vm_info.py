@@ -219,7 +219,7 @@ vms:
           type: str
           sample: br-guest
     pending:
-      description: Paths whose value takes effect after the next start.
+      description: Paths whose value takes effect after the next start; C(seed) for changed cloud-init data.
       returned: when O(drift=true)
       type: list
       elements: str

@@ -194,7 +194,7 @@ def _layers(path: str, base: bool, form: str | None, unfit: list[str], carried: 
         return []
     found = [_item(path, base, form, carried)]
     if found[0].kind == "file":
-        found += [_item(layer, True, None) for layer in io_disk_header.chain(path)]
+        found += [_item(layer, True, None) for layer in io_disk_header.chain(path, form)]
     return found
 
 

@@ -123,8 +123,8 @@ def _needed_by_others(uuid: str) -> set[str]:
                 if record.uuid == uuid:
                     continue
                 for text in (record.config_xml, record.live_xml):
-                    for path in needed_files(parse(text)) if text else ():
-                        needed.update([os.path.realpath(path), *io_disk_header.chain(path)])
+                    for path, form in needed_files(parse(text)).items() if text else ():
+                        needed.update([os.path.realpath(path), *io_disk_header.chain(path, form)])
     return needed
 
 

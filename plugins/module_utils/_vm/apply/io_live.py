@@ -19,6 +19,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core import mod
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains
 
 _POLL = 0.2
+# a guest that makes less progress than this part of the change within the timeout could keep the run waiting for days
+_LEAST_PROGRESS = 100
 _MEMORY = re.compile(r"<currentMemory unit='KiB'>([0-9]+)</currentMemory>")
 
 
@@ -77,14 +79,16 @@ class LiveDomain:
         with self._refusals():
             self._domain.setMemoryFlags(kib, io_domains.libvirt.VIR_DOMAIN_AFFECT_LIVE)
         with io_domains.libvirt_errors("cannot read the memory"):
-            left, deadline = None, 0.0
+            left, deadline = 0, 0.0
+            step: int | None = None
             while True:
                 # info() of a container reports its usage, not its limit
                 found = _MEMORY.search(self._domain.XMLDesc(0))
                 now = abs(int(found.group(1)) - kib) if found else 0
                 if not now:
                     return
-                if left is None or now < left:
+                if step is None or now <= left - step:
+                    step = max(1, now // _LEAST_PROGRESS) if step is None else step
                     left, deadline = now, time.monotonic() + self._timeout
                 if time.monotonic() >= deadline:
                     raise LiveRefusal(f"the memory of the guest still differs by {now} KiB")

@@ -10,6 +10,7 @@ import os
 import pathlib
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, sync_path, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, Moved, parse_moved
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/moved")
@@ -21,11 +22,14 @@ def read_all(home: pathlib.Path = HOME) -> dict[str, Moved]:
     An unreadable note still counts: its file name is the UUID.
 
     :raises RefusedError: one is from a newer version of the collection.
+    :raises BackendError: they cannot be read.
     """
     try:
         names = os.listdir(home)
     except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise BackendError(f"cannot read which VMs were moved away from this host: {error.strerror}.", str(home), "Run as root.") from error
     found = {}
     for name in names:
         uuid, ending = os.path.splitext(name)

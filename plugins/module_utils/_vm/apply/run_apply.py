@@ -84,7 +84,8 @@ class Applier:
         done: list[str] = []
         try:
             step(work, done)
-        except model_errors.FootprintError as error:
+        except (model_errors.FootprintError, OSError) as caught:
+            error = run_work.failure_of(caught)
             work.result.error = str(error)
             if not work.host.alive():
                 lost = model_errors.BackendError(
@@ -238,6 +239,9 @@ class Applier:
             done.append(plan_domain.SHUTDOWN)
         if work.has(plan_domain.UNDEFINE):
             if work.steps is not None:
+                record = work.host.domain(work.uuid) if work.steps.removals else None
+                if record is not None and record.active:
+                    raise model_errors.BackendError("was started meanwhile, so nothing of it is removed.", hint="Find out what starts it, then run again.")
                 # the domain is removed last: after a killed run it still lists what else must be removed
                 run_volumes.apply(work.steps, done)
             work.host.undefine(work.uuid)

@@ -66,12 +66,12 @@ def predict(
             continue
         actions: list[str] = []
         if request.state not in ("absent", "rolled_back"):
-            actions.append(plan_domain.DEFINE)
-            actions += [f"create_volume {disk.pool or request.pool}/{disk.name}" for disk in vm.disks]
+            volumes = [f"create_volume {disk.pool or request.pool}/{disk.name}" for disk in vm.disks]
             if kind != "lxc" and (vm.cloud_init is not None or vm.authorized_keys and vm.disks and vm.disks[0].image is not None):
-                actions.append(f"write_seed {request.pool}/{run_volumes.seed_name(vm.name)}")
+                volumes.insert(0, f"write_seed {request.pool}/{run_volumes.seed_name(vm.name)}")
             elif vm.cloud_init is not None and vm.disks:
-                actions.append(f"write_seed {vm.disks[0].pool or request.pool}/{vm.disks[0].name}/{'/'.join(model_cloud_init.SEED_FOLDER)}")
+                volumes.append(f"write_seed {vm.disks[0].pool or request.pool}/{vm.disks[0].name}/{'/'.join(model_cloud_init.SEED_FOLDER)}")
+            actions += [plan_domain.DEFINE, *volumes]
             if request.autostart if vm.autostart is None else vm.autostart:
                 actions.append(plan_domain.AUTOSTART_ON)
             if request.state == "running":

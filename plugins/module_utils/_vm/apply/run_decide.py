@@ -89,9 +89,9 @@ class _Decider:
                         work.notes.append(conflict)
             if self.gathered.renders and plan.actions:
                 self.checks.check(work)
-        except model_errors.FootprintError as error:
-            work.plan, work.failure = None, error
-            result.error = str(error)
+        except (model_errors.FootprintError, OSError) as caught:
+            work.plan, work.failure = None, run_work.failure_of(caught)
+            result.error = str(work.failure)
             result.state = work.actual.state if work.actual else result.state
             return work
         result.actions = plan_domain.with_volumes(plan.actions, work.steps.actions if work.steps else [])

@@ -21,7 +21,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost, DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.run_look import Seen
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_metadata import Ownership
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_metadata import SEED_NAMESPACE, Ownership
 
 
 OURS, FOREIGN, ALL = "ours", "foreign", "all"
@@ -113,6 +113,11 @@ class _Driver:
             "moved": self._moved[record.uuid].to if record.uuid in self._moved else None,
         }
         vm.update(_drift_state(seen, self._request.drift))
+        if owned and SEED_NAMESPACE in (record.live_xml or ""):
+            # the guest has not read its seed since that was changed
+            vm["restart_required"] = True
+            if self._request.drift:
+                vm["pending"] = [*vm["pending"], "seed"]
         if self._request.volumes:
             vm["volumes"] = [self._volume(record.uuid, target, path) for target, path in _targets(document)]
         if self._request.xml:

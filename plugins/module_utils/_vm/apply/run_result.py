@@ -72,7 +72,13 @@ class DefineRequest:
             value = getattr(self, key)
             if not 0 <= value < math.inf:
                 raise model_errors.InputError(f"{model_errors.shown(value)} is not a valid timeout.", key, "Set a number of seconds, 0 or more.")
-        if self.images_path is not None and not urllib.parse.urlsplit(self.uri or "").netloc:
+        try:
+            remote = bool(urllib.parse.urlsplit(self.uri or "").netloc)
+        except ValueError as error:
+            raise model_errors.InputError(
+                f"{model_errors.shown(self.uri)} is not a valid uri: {error}.", "uri", "Correct it, e.g. qemu+ssh://root@server1/system."
+            ) from error
+        if self.images_path is not None and not remote:
             hint = "Remove it: the base images are in the folder images of the pool."
             raise model_errors.InputError("is supported only with the uri of another host.", "images_path", hint)
         if self.parallel < 1:

@@ -97,6 +97,15 @@ class Work:
         return self.plan is not None and any(action in self.plan.actions for action in actions)
 
 
+def failure_of(error: Exception) -> model_errors.FootprintError:
+    """Return an error of one VM, also of the operating system (a full disk, a read-only file system), which must not end the call for the others."""
+    if isinstance(error, model_errors.FootprintError):
+        return error
+    path = getattr(error, "filename", None)
+    hint = "Check the space, the permissions and the log of the host, then run again; the next run completes the rest."
+    return model_errors.BackendError(f"{getattr(error, 'strerror', None) or error}.", str(path) if path else None, hint)
+
+
 def need(value: t.Any) -> t.Any:
     """Return a value that must not be ``None`` here.
 

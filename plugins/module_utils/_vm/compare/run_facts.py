@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_apply_class, plan_domain, run_look, xml_compare, xml_flatten
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import secret_free, shown
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header, xml_devices
 
 _SOURCE = re.compile(r"\Adevices/disk\[[^\]]*\]/source/@(?:file|dev)\Z")
 _REACHABLE = ("running", "paused")
@@ -24,7 +24,7 @@ def facts_of(seen: run_look.Seen, wanted: t.Any, differences: t.Iterable[xml_com
     """The facts that determine the classes of the differences."""
     differences = tuple(differences)
     paths = [difference.path for difference in differences]
-    layered = frozenset(difference.path for difference in differences if _layered(difference))
+    layered = frozenset(difference.path for difference in differences if _layered(difference, seen))
     if seen.live is None:
         return plan_apply_class.Facts(container=seen.config.get("type") == "lxc", layered=layered)
     disks: dict[str, plan_apply_class.Device] = {}
@@ -90,12 +90,13 @@ def drift_of(
     ]
 
 
-def _layered(difference: xml_compare.Difference) -> bool:
+def _layered(difference: xml_compare.Difference, seen: run_look.Seen) -> bool:
     """Whether a disk is now a layer over the wanted one, as after a snapshot made outside the collection."""
     if _SOURCE.match(difference.path) is None or difference.wanted is None:
         return False
     wanted = os.path.realpath(difference.wanted)
-    return any(wanted in io_disk_header.chain(path) for path in (difference.config, difference.live) if path and path != difference.wanted)
+    forms = {**xml_devices.open_disks(seen.config), **(xml_devices.open_disks(seen.live) if seen.live is not None else {})}
+    return any(wanted in io_disk_header.chain(path, forms.get(path)) for path in (difference.config, difference.live) if path and path != difference.wanted)
 
 
 def _disks(document: t.Any) -> dict[str, plan_apply_class.Device]:

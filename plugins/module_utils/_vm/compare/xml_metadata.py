@@ -34,6 +34,9 @@ _NOTED = f"{{{LIVE_NAMESPACE}}}refused"
 _RESTARTING = f"{{{LIVE_NAMESPACE}}}restarting"
 RESTARTING_TEXT = "<restarting/>"
 
+#: Mark of a seed that the guest has not read; only in the live document, so that it is removed when the guest stops.
+SEED_NAMESPACE = f"https://reduced.footprint/xmlns/seed/{model_schema.SEED_METADATA.number}"
+
 # element names for setMetadata, which adds prefix and namespace itself
 ELEMENTS: t.Mapping[str, str] = {NAMESPACE: _PREFIX, LIVE_NAMESPACE: "footprint-live"}
 

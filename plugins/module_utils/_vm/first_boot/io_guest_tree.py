@@ -46,7 +46,11 @@ def read(directory: int, name: str, most: int) -> bytes | None:
         return None
     with os.fdopen(handle, "rb") as stream:
         state = os.fstat(stream.fileno())
-        return stream.read() if stat.S_ISREG(state.st_mode) and state.st_size <= most else None
+        if not stat.S_ISREG(state.st_mode) or state.st_size > most:
+            return None
+        # a running guest can enlarge it meanwhile
+        content = stream.read(most + 1)
+        return content if len(content) <= most else None
 
 
 def replace(directory: int, name: str, content: bytes, mode: int = 0o600) -> None:

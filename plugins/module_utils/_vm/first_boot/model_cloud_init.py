@@ -132,12 +132,10 @@ def _text(value: t.Any, path: str) -> str:
 
 
 def without_secrets(vms: t.Any) -> t.Any:
-    """Return VM details for output, with the values of the cloud-init keys replaced by a placeholder."""
+    """Return VM details for output, with the values of the cloud-init keys replaced by a placeholder; also of details that are no valid list."""
     mark = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"
     if isinstance(vms, str):
         return mark if any(key in vms for key in CLOUD_INIT_KEYS) else vms
-    if not isinstance(vms, (list, tuple)):
-        return vms
-    return [
-        {key: mark if key in CLOUD_INIT_KEYS and value is not None else value for key, value in vm.items()} if isinstance(vm, t.Mapping) else vm for vm in vms
-    ]
+    if isinstance(vms, t.Mapping):
+        return {key: mark if key in CLOUD_INIT_KEYS and value is not None else value for key, value in vms.items()}
+    return [without_secrets(vm) for vm in vms] if isinstance(vms, (list, tuple)) else vms

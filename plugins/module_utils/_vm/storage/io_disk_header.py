@@ -10,9 +10,11 @@ a guest writes.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pathlib
+import stat
 import struct
 import typing as t
 
@@ -28,6 +30,8 @@ _ATTRIBUTE = "user.footprint.image"
 _DEEPEST = 64
 _LARGEST_CLUSTER = 2 * 1024 * 1024
 _LONGEST_NAME = 1023
+# bit of the incompatible features
+_DATA_FILE = 4
 
 
 class Header(t.NamedTuple):
@@ -45,9 +49,9 @@ def read_header(path: str | os.PathLike[str], form: str | None = None) -> Header
     :arg form: ``raw`` where that is known: a raw disk must not be parsed, because the guest controls its content.
     :raises OSError: it cannot be read.
     """
-    with open(path, "rb") as stream:
+    with open(path, "rb", opener=_opened) as stream:
         size = os.fstat(stream.fileno()).st_size
-        head = stream.read(4096) if form != "raw" else b""
+        head = (stream.read(4096) if form != "raw" else None) or b""
         if not head.startswith(QCOW2_MAGIC) or len(head) < 72:
             return Header("raw", size, None, None)
         version, name_at, name_length = struct.unpack(">IQI", head[4:20])
@@ -60,17 +64,32 @@ def read_header(path: str | os.PathLike[str], form: str | None = None) -> Header
     return Header("qcow2", capacity, backing, _extension(head, version))
 
 
-def chain(path: str) -> list[str]:
-    """The backing files of a disk file, nearest first, as real paths; ends at the first unreadable one."""
+def has_data_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a qcow2 image stores its content in another file, which its header names; false if it cannot be read."""
+    try:
+        with open(path, "rb", opener=_opened) as stream:
+            head = stream.read(80) or b""
+    except OSError:
+        return False
+    if not head.startswith(QCOW2_MAGIC) or len(head) < 80 or struct.unpack(">I", head[4:8])[0] < 3:
+        return False
+    return bool(struct.unpack(">Q", head[72:80])[0] & _DATA_FILE)
+
+
+def chain(path: str, form: str | None = None) -> list[str]:
+    """The backing files of a disk file, nearest first, as real paths; ends at the first unreadable one.
+
+    :arg form: the format of the disk's driver, as far as known; see :func:`read_header`. That of a backing file is in the header.
+    """
     found: list[str] = []
     while len(found) < _DEEPEST:
         try:
-            backing = read_header(path).backing
+            header = read_header(path, form)
         except OSError:
             break
-        if backing is None:
+        if header.backing is None:
             break
-        path = os.path.realpath(backing)
+        path, form = os.path.realpath(header.backing), header.backing_format
         found.append(path)
     return found
 
@@ -122,7 +141,8 @@ def origin_of(path: str) -> model_storage.Origin | None:
     try:
         noted = model_schema.VOLUME_ORIGIN.load(os.getxattr(path, _ATTRIBUTE).decode("utf-8"), f"the attributes of {path}")
         return model_storage.Origin(str(noted["image"]), str(noted["path"]), int(noted["size"]), int(noted["changed"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        # the attribute of a container's root is the guest's to change
         return None
 
 
@@ -133,6 +153,18 @@ def image_state(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return state.st_size, state.st_mtime_ns
+
+
+def _opened(path: str, flags: int) -> int:
+    """Open a file or block device, and nothing else.
+
+    A guest can write a header into its raw disk that names anything: a named pipe blocks the reader, and a watchdog that is opened and
+    closed restarts the host.
+    """
+    kind = os.stat(path).st_mode
+    if not stat.S_ISREG(kind) and not stat.S_ISBLK(kind):
+        raise OSError(errno.EINVAL, "neither a file nor a block device", path)
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _absolute(name: str, path: str) -> str | None:

@@ -12,7 +12,7 @@ import pathlib
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_command, model_errors
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import model_storage
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header, model_storage
 
 DISK_ENDINGS = ("", ".qcow2", ".img", ".raw")
 _ROOT_ENDINGS = ("", ".tar", ".tar.gz", ".tar.xz", ".tar.zst", ".tgz")
@@ -55,11 +55,14 @@ def inspect(name: str, path: pathlib.Path, container: bool, where: str) -> model
     """Inspect a base image.
 
     :arg where: path of its name in the user's input.
-    :raises InputError: it does not match its suffix, is damaged, or has a backing file.
+    :raises InputError: it does not match its suffix, is damaged, or has a backing file or another file with its content.
     """
     if container:
         return _tar(name, path, where)
     hint = "Install qemu-utils on the host."
+    if io_disk_header.has_data_file(path):
+        # before qemu-img opens that file: the header can name any file of the host, and a VM would get its content
+        raise model_errors.InputError(f"{path} stores its content in another file.", where, "Convert it where it was made, with qemu-img convert.")
     try:
         facts = json.loads(io_command.run(["qemu-img", "info", "--output=json", str(path)], hint=hint).stdout)
     except model_errors.CommandError as error:

@@ -4,8 +4,9 @@
 
 """Volumes in file pools of another host: everything goes through libvirt, no path is opened on this host.
 
-libvirt itself creates, clones and resizes a volume completely, so a killed run leaves no unfinished disk. Only an upload can be
-interrupted: an image is uploaded under a temporary name, and a seed is compared in each run.
+libvirt itself creates, clones and resizes a volume completely, also if the run is killed meanwhile. If its host loses power, half a copy
+remains under the final name: that of a disk has a marker on this host, that of an image still has its upload, under a temporary name,
+next to it. A seed is compared in each run.
 """
 
 from __future__ import annotations
@@ -54,13 +55,27 @@ class RemoteVolumes(io_volume_pools.PoolVolumes):
         if plan.image.upload is not None:
             place = self._uploaded(plan.image, plan.image.upload)
         name = plan.disk.name
+        self._unfinished(plan)
+        self._mark(name)
         with io_domains.libvirt_errors(f"cannot create the volume {name} from the base image {plan.image.name}", "Check the free space of the pool."):
-            if plan.how == model_storage.BACKING:
-                self._handle.createXML(_xml(name, plan.disk.format, plan.size, backing=(place, plan.image.format)), 0)
-                return
-            made = self._handle.createXMLFrom(_xml(name, plan.disk.format, plan.size), self._connection.storageVolLookupByPath(place), 0)
-            if made.info()[1] < plan.size:
-                made.resize(plan.size, 0)
+            try:
+                self._clone(plan, place, plan.image.format)
+            except io_domains.libvirt.libvirtError:
+                # libvirt removes what it does not complete, unless it ends itself
+                with contextlib.suppress(model_errors.BackendError):
+                    if self._lookup(name) is None:
+                        self._unmark(name)
+                raise
+        self._unmark(name)
+
+    def _clone(self, plan: model_storage.VolumePlan, place: str, form: str) -> None:
+        name = plan.disk.name
+        if plan.how == model_storage.BACKING:
+            self._handle.createXML(_xml(name, plan.disk.format, plan.size, backing=(place, form)), 0)
+            return
+        made = self._handle.createXMLFrom(_xml(name, plan.disk.format, plan.size), self._connection.storageVolLookupByPath(place), 0)
+        if made.info()[1] < plan.size:
+            made.resize(plan.size, 0)
 
     def grow(self, name: str, size: int) -> None:
         """Grow a volume that no running domain has open; ``size`` in bytes.
@@ -82,7 +97,7 @@ class RemoteVolumes(io_volume_pools.PoolVolumes):
         return sorted(found)
 
     def image(self, file: str) -> model_storage.Image | None:
-        """A base image by its file name; ``None`` if it does not exist.
+        """A base image by its file name; ``None`` if it does not exist, or only an incomplete copy.
 
         :raises BackendError: it cannot be read, or needs a backing file.
         """
@@ -90,12 +105,23 @@ class RemoteVolumes(io_volume_pools.PoolVolumes):
             for handle in self._places():
                 with contextlib.suppress(io_domains.libvirt.libvirtError):
                     volume = handle.storageVolLookupByName(file)
+                    if self._has_upload(handle, file) and not self.layers_over(volume.path()):
+                        continue
                     document = xml_domain.parse(volume.XMLDesc(0))
                     if document.findtext("backingStore/path"):
                         raise model_errors.BackendError(f"the base image {volume.path()} needs a backing file.", hint="Flatten it with qemu-img convert.")
                     form = document.find("target/format")
                     return model_storage.Image(file, volume.path(), "raw" if form is None else form.get("type", "raw"), int(volume.info()[1]))
         return None
+
+    @staticmethod
+    def _has_upload(handle: t.Any, file: str) -> bool:
+        """Whether the upload of an image is still there, which is removed when the copy with the final name is complete."""
+        try:
+            handle.storageVolLookupByName(f"{file}{_PARTIAL}")
+        except io_domains.libvirt.libvirtError:
+            return False
+        return True
 
     def read_seed(self, name: str) -> dict[str, bytes] | None:
         """The files of a seed; ``None`` if it does not exist or is not a seed."""
@@ -155,8 +181,9 @@ class RemoteVolumes(io_volume_pools.PoolVolumes):
             return there.path
         handle, part = self._places()[0], f"{file}{_PARTIAL}"
         with io_domains.libvirt_errors(f"cannot upload the base image {image.name} to the pool {handle.name()}", "Check the free space of the pool."):
-            with contextlib.suppress(io_domains.libvirt.libvirtError):
-                handle.storageVolLookupByName(part).delete(0)
+            for leftover in (file, part):
+                with contextlib.suppress(io_domains.libvirt.libvirtError):
+                    handle.storageVolLookupByName(leftover).delete(0)
             self._upload(handle, part, pathlib.Path(image.path))
             self._refresh(handle)
             volume = handle.storageVolLookupByName(part)

@@ -38,6 +38,9 @@ def explained(pool: model_storage.Pool, what: str, need: t.Callable[[], str | No
     try:
         yield
     except model_errors.BackendError as error:
+        # the folder of a pool of another host is not here
+        if pool.remote:
+            raise
         if no_room(error) or error.__cause__ is not None and no_room(error.__cause__):
             raise _room_error(pool.name, pool.path, what, need()) from error
         raise

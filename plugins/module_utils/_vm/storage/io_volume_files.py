@@ -28,7 +28,8 @@ _QEMU_TOOLS = "qemu-utils"
 _PARTIAL = ".partial"
 _REMOVING = ".removing"
 _WIPING = ".wiping"
-_LEFTOVER = re.compile(r"\A\.[A-Za-z0-9][A-Za-z0-9._-]{0,62}\.(partial|removing|wiping)\Z")
+# a derived name is longer than that of its VM, which has up to 63 characters
+_LEFTOVER = re.compile(r"\A\.[A-Za-z0-9][A-Za-z0-9._-]{0,126}\.(partial|removing|wiping)\Z")
 _CHUNK = 4 * 1024 * 1024
 
 # A worker that outlives its killed run would write into files that the next run removes. So it requests a SIGKILL when its
@@ -108,11 +109,15 @@ def grow(path: str, form: str, size: int) -> None:
 
 
 def clear_leftovers(folder: str) -> None:
-    """Remove the leftovers of killed runs in a pool; the caller holds the pool's lock, so no other run is active there."""
+    """Remove the leftovers of killed runs in a pool; the caller holds the pool's lock, so no other run is active there.
+
+    One that cannot be removed stays: a guest may have made a file immutable, which must not prevent the next VM.
+    """
     with os.scandir(folder) as entries:
         left = [entry.path for entry in entries if _LEFTOVER.match(entry.name)]
     for path in left:
-        _clear(pathlib.Path(path), path.endswith(_WIPING))
+        with contextlib.suppress(OSError):
+            _clear(pathlib.Path(path), path.endswith(_WIPING))
 
 
 def remove(final: pathlib.Path, wipe: bool) -> None:
@@ -126,14 +131,17 @@ def remove(final: pathlib.Path, wipe: bool) -> None:
     leaving = _sibling(final, _WIPING if wipe else _REMOVING)
     try:
         if os.path.lexists(final):
-            remove_path(leaving)
+            _clear(leaving, wipe)
             os.rename(final, leaving)
             io_files.sync_path(final.parent)
         for ending in (_WIPING, _REMOVING):
             _clear(_sibling(final, ending), wipe or ending == _WIPING)
         io_files.sync_path(final.parent)
     except OSError as error:
-        raise model_errors.BackendError(f"cannot remove {final}: {error.strerror or error}.", hint="Check the permissions of the pool.") from error
+        what = f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror or error}"
+        # what root itself is not permitted
+        guest = f" Remove attributes that the guest set: chattr -R -ia {leaving}." if error.errno == errno.EPERM else ""
+        raise model_errors.BackendError(f"cannot remove {final}: {what}.", hint=f"Check the permissions of the pool.{guest}") from error
 
 
 def leaving(final: str) -> bool:

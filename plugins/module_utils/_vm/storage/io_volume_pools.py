@@ -15,7 +15,7 @@ import pathlib
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_command, model_errors, model_schema
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, sync_path, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volume_files, model_storage
@@ -91,14 +91,14 @@ class PoolVolumes:
             if unfinished is None:
                 with io_domains.libvirt_errors(f"cannot create the volume {name}"):
                     self._handle.createXML(_volume_xml(plan), 0)
-            self._marker(name).unlink(missing_ok=True)
+            self._unmark(name)
             return
-        marker = self._mark(name)
+        self._mark(name)
         with io_domains.libvirt_errors(f"cannot create the volume {name}"):
             device = (unfinished or self._handle.createXML(_volume_xml(plan), 0)).path()
         # -n: into the existing device; -t none: written to disk before the marker is removed
         io_command.run([*io_volume_files.with_us(), "qemu-img", "convert", "-n", "-t", "none", "-f", plan.image.format, "-O", "raw", plan.image.path, device])
-        marker.unlink()
+        self._unmark(name)
 
     def grow(self, name: str, size: int) -> None:
         """Grow a volume; ``size`` in bytes. It is reported with its old size until :meth:`grown` is called.
@@ -126,9 +126,8 @@ class PoolVolumes:
     def remove(self, name: str, wipe: bool) -> None:
         """Remove a volume; with ``wipe`` it is overwritten first, and a marker prevents the use of a partly wiped volume."""
         handle = self._lookup(name)
-        marker = self._marker(name)
         if handle is None:
-            marker.unlink(missing_ok=True)
+            self._unmark(name)
             self.grown(name)
             return
         if wipe:
@@ -137,7 +136,7 @@ class PoolVolumes:
                 handle.wipe(0)
         with io_domains.libvirt_errors(f"cannot remove the volume {name}"):
             handle.delete(0)
-        marker.unlink(missing_ok=True)
+        self._unmark(name)
         self.grown(name)
 
     def leaving(self, name: str) -> bool:
@@ -182,9 +181,14 @@ class PoolVolumes:
     def _marker(self, name: str) -> pathlib.Path:
         return self._markers / f"{self._pool.name}.{name}.unfinished"
 
-    def _mark(self, name: str) -> pathlib.Path:
+    def _mark(self, name: str) -> None:
         write_atomic(self._marker(name), json.dumps(model_schema.VOLUME_UNFINISHED.mark({"volume": f"{self._pool.name}/{name}"})) + "\n")
-        return self._marker(name)
+
+    def _unmark(self, name: str) -> None:
+        """Remove a marker durably: after a power loss it would declare a volume unfinished that a guest has written to."""
+        if self._marker(name).exists():
+            self._marker(name).unlink()
+            sync_path(self._markers)
 
     def _marked(self, name: str) -> bool:
         text = read_text(self._marker(name))

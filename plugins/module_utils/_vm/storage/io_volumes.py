@@ -16,6 +16,7 @@ import hashlib
 import os
 import pathlib
 import re
+import threading
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
@@ -33,6 +34,8 @@ _MARKERS = pathlib.Path("/var/lib/reduced.footprint/volumes")
 _OWN_MARKERS = "~/.local/state/reduced.footprint/volumes"
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]")
+# lock of a pool → the threads of this process that take it, one after the other
+_THREADS: dict[str, threading.Lock] = {}
 
 
 class VolumeStore:
@@ -250,7 +253,9 @@ class VolumeStore:
         """Hold a pool's lock; :meth:`refresh` then reads its list of volumes again."""
         # two daemons can have pools of the same name; the lock is for the folder or volume group
         key = _digest(f"{self.host.uri if pool.remote else ''}{pool.type}:{pool.path}")
-        with host_lock(f"pool-{_ODD.sub('_', pool.name)}-{key}", self._lock_timeout):
+        name = f"pool-{_ODD.sub('_', pool.name)}-{key}"
+        # the timeout is for other processes: wiping the disks of several VMs takes any time
+        with _THREADS.setdefault(name, threading.Lock()), host_lock(name, self._lock_timeout):
             self._stale.add(pool.name)
             yield
 
@@ -278,14 +283,18 @@ class VolumeStore:
                 self._pools[name][1].refresh(0)
         self._stale.clear()
 
-    def layers_over(self, path: str, folder: str) -> list[str]:
-        """Names of the files in a pool's folder whose backing file is an image, or is in a folder."""
+    def layers_over(self, path: str, folder: str, raw: t.Container[str] = ()) -> list[str]:
+        """Names of the files in a pool's folder whose backing file is an image, or is in a folder.
+
+        :arg raw: real paths of the disks that are known to be raw, so that they have none.
+        """
         found = []
         real = os.path.realpath(path)
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
-                if entry.is_file(follow_symlinks=False) and any(model_storage.inside(below, real) for below in io_disk_header.chain(entry.path)[:1]):
-                    found.append(entry.name)
+                if entry.is_file(follow_symlinks=False) and os.path.realpath(entry.path) not in raw:
+                    if any(model_storage.inside(below, real) for below in io_disk_header.chain(entry.path)[:1]):
+                        found.append(entry.name)
         return sorted(found)
 
     def through(self, pool: model_storage.Pool) -> t.Any:

@@ -11,7 +11,8 @@ import os
 import pathlib
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors, model_schema
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_parts, model_vm
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_cloud_init
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header, model_storage, plan_disk_places, xml_devices
@@ -23,8 +24,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.template imp
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import run_look
 
-# only in the live document, so that it is removed when the guest stops that has not read the new seed
-SEED_NAMESPACE = f"https://reduced.footprint/xmlns/seed/{model_schema.SEED_METADATA.number}"
 _SEED_PREFIX = "footprint-seed"
 
 
@@ -63,8 +62,10 @@ def plan(
         kept = (keep or {}).get(disk.target)
         if kept is not None:
             sources.append(kept)
-            if disk.protected and kept.pool:
-                protected.append(f"{kept.pool}/{os.path.basename(kept.path)}")
+            # in the pool where it is, which the details of an adopted VM need not name
+            there = store.pool_of(kept.path) if disk.protected else None
+            if there is not None:
+                protected.append(f"{there[0].name}/{there[1]}")
             continue
         place = store.pool(disk.pool or pool, f"{path}.pool" if disk.pool else "pool")
         plan_disk_places.check_name(place, disk.name, path)
@@ -91,7 +92,7 @@ def plan(
     steps.volumes, steps.sources, steps.protected = tuple(volumes), tuple(sources), tuple(protected)
     if hypervisor == "lxc" or xml_variables.seed_used(template):
         steps.seed = _plan_seed(vm, steps, pool, hypervisor, config)
-        steps.seed_waits = steps.seed is not None and live is not None and xml_devices.seed_waits(live, SEED_NAMESPACE)
+        steps.seed_waits = steps.seed is not None and live is not None and xml_devices.seed_waits(live, xml_metadata.SEED_NAMESPACE)
     if vm.host_key is not None or vm.authorized_keys:
         # imported on demand: each import costs every run
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import run_host_key
@@ -259,6 +260,11 @@ def _plan_seed(vm: model_vm.VmDetails, steps: VolumeSteps, pool: str, hypervisor
         content = _default_seed(vm, there, steps)
         if content is None:
             return None
+    attached = config is not None and path in xml_devices.open_disks(config)
+    if there is None and not attached and not place.remote and os.path.exists(path) and os.path.getsize(path):
+        raise model_errors.RefusedError(
+            f"{path} exists and is not a cloud-init seed; it is not replaced.", vm.path, "Move that file away, or give the VM another name."
+        )
     content = _with_keys(content, there, vm, steps)
     return SeedPlan(name, place, path, False, content, there is not None, there != content.files())
 
@@ -304,7 +310,7 @@ def _write_seed(steps: VolumeSteps, seed: SeedPlan) -> None:
 
     if steps.active:
         # first, so that it is recorded even if the run is killed before the seed is written
-        steps.store.host.set_metadata(steps.uuid, SEED_NAMESPACE, _SEED_PREFIX, "<changed/>", live=True)
+        steps.store.host.set_metadata(steps.uuid, xml_metadata.SEED_NAMESPACE, _SEED_PREFIX, "<changed/>", live=True)
     with steps.store.locked(seed.pool), io_room.explained(seed.pool, seed.path):
         if seed.tree:
             _seeds().write_tree(seed.path, seed.content)

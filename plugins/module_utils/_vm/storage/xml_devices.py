@@ -26,16 +26,29 @@ def open_disks(document: t.Any) -> dict[str, str | None]:
     return found
 
 
-def own_disks(document: t.Any) -> list[str]:
-    """Paths of the disks and file systems of a domain, without removable media."""
+def own_disks(document: t.Any, writable: bool = False) -> list[str]:
+    """Paths of the disks and file systems of a domain, without removable media.
+
+    :arg writable: without those that the domain can only read.
+    """
     found = []
+    for source in _own_sources(document, writable):
+        path = source.get("file") or source.get("dev") or source.get("dir")
+        if path and path.startswith("/"):
+            found.append(path)
+    return found
+
+
+def own_volumes(document: t.Any, writable: bool = False) -> list[tuple[str, str]]:
+    """As :func:`own_disks`, for disks given by pool and volume."""
+    return [(source.get("pool"), source.get("volume")) for source in _own_sources(document, writable) if source.get("pool") and source.get("volume")]
+
+
+def _own_sources(document: t.Any, writable: bool) -> t.Iterator[t.Any]:
     for device in document.iterfind("devices/*"):
         if (device.tag == "disk" and device.get("device", "disk") == "disk") or (device.tag == "filesystem" and device.get("type", "mount") == "mount"):
-            for source in device.iterfind("source"):
-                path = source.get("file") or source.get("dev") or source.get("dir")
-                if path and path.startswith("/"):
-                    found.append(path)
-    return found
+            if not writable or device.find("readonly") is None:
+                yield from device.iterfind("source")
 
 
 def placed_disks(document: t.Any) -> dict[str, tuple[str | None, str | None, str | None]]:
@@ -65,13 +78,14 @@ def pool_disks(document: t.Any) -> dict[tuple[str, str], str | None]:
     return found
 
 
-def needed_files(document: t.Any) -> set[str]:
-    """The paths of all files a running domain has open, including backing files, as libvirt reports them."""
-    found = set(open_disks(document))
-    for source in document.iterfind(".//backingStore/source"):
-        path = source.get("file") or source.get("dev")
+def needed_files(document: t.Any) -> dict[str, str | None]:
+    """Path of every file a running domain has open, including backing files, as libvirt reports them → its format in the document."""
+    found = open_disks(document)
+    for layer in document.iterfind(".//backingStore"):
+        source, form = layer.find("source"), layer.find("format")
+        path = source.get("file") or source.get("dev") if source is not None else None
         if path:
-            found.add(path)
+            found.setdefault(path, form.get("type") if form is not None else None)
     return found
 
 

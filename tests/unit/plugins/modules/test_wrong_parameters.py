@@ -101,6 +101,27 @@ def filled(options: t.Mapping[str, t.Any], canaries: Canaries) -> dict[str, t.An
 NONE_OF_THEM = {"vm_move", "vm_standby", "keystone_keys_info"}
 
 
+def outcome(name: str, wrong: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[str, list[t.Any]]:
+    """What a module prints with each of these parameters, and its failures that return parameters."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / ".cache" / "collections"), *sys.path])}
+    # not on the command line: this test is read by others that look there
+    call = CALL.replace("json.loads(sys.argv[2])", "json.load(sys.stdin)")
+    done = subprocess.run([sys.executable, "-c", call, name], input=json.dumps(wrong), env=env, capture_output=True, text=True, timeout=120, check=True)
+    shown = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return done.stdout + done.stderr, [each for each in shown if each.get("failed") and "invocation" in each]
+
+
+@pytest.mark.parametrize("wrong", [{"parallel": 0}, {"pool": "\n"}, {"vms": FREE["vms"][0]}, {"vms": [FREE["vms"]]}], ids=str)
+def test_invalid_request_of_vm_define_returns_no_secret(wrong: dict[str, t.Any]) -> None:
+    # these are found after the validation of the parameters by Ansible
+    canaries = Canaries()
+    given = filled({"vms": {}}, canaries)
+    given.update(json.loads(re.sub(r"{(\w+)}", lambda found: canaries(found.group(1)), json.dumps(wrong))))
+    printed, failures = outcome("vm_define", [{"cluster": "lab", **given}])
+    assert len(failures) == 1 and canaries.in_text(json.dumps(given), "given"), printed
+    assert not canaries.in_text(printed, "vm_define")
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in MODULES.glob("*.py") if path.stem not in ("__init__", *NONE_OF_THEM)))
 def test_invalid_parameter_returns_no_secret(name: str) -> None:
     canaries = Canaries()
@@ -114,11 +135,6 @@ def test_invalid_parameter_returns_no_secret(name: str) -> None:
     wrong += [{**given, key: [*given.get(key, []), "x" if option.get("suboptions") else {}]} for key, option in options.items() if option.get("type") == "list"]
     wrong += [{**given, key: "nonsense"} for key, option in options.items() if option.get("choices") or option.get("type") in ("int", "dict")]
     wrong += [{other: value for other, value in given.items() if other != key} for key, option in options.items() if option.get("required")]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / ".cache" / "collections"), *sys.path])}
-    # not on the command line: this test is read by others that look there
-    call = CALL.replace("json.loads(sys.argv[2])", "json.load(sys.stdin)")
-    done = subprocess.run([sys.executable, "-c", call, name], input=json.dumps(wrong), env=env, capture_output=True, text=True, timeout=120, check=True)
-    shown = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    failures = [each for each in shown if each.get("failed") and "invocation" in each]
-    assert len(failures) >= 2, done.stdout + done.stderr
-    assert not canaries.in_text(done.stdout + done.stderr, name), [each for each in shown if canaries.in_text(json.dumps(each), "")][:1]
+    printed, failures = outcome(name, wrong)
+    assert len(failures) >= 2, printed
+    assert not canaries.in_text(printed, name), [each for each in failures if canaries.in_text(json.dumps(each), "")][:1]

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, MOVED, Moved
 
@@ -30,3 +33,10 @@ def test_unreadable_note_still_counts(tmp_path):
     found = io_moved.read_all(tmp_path)
     assert list(found) == [NOTE.uuid]
     assert found[NOTE.uuid].state == CONFIRMED
+
+
+def test_a_folder_that_cannot_be_read_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BackendError, match="cannot read which VMs were moved away") as raised:
+        io_moved.read_all(tmp_path / "file")
+    assert raised.value.path == str(tmp_path / "file") and raised.value.hint

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import pathlib
 import typing as t
@@ -90,6 +91,37 @@ def test_check_mode_says_what_the_real_run_does_and_does_nothing(farm: Farm) -> 
     assert actions(foreseen) == actions(done)
     assert foreseen.diff == done.diff
     assert [vm.state for vm in foreseen.vms] == [vm.state for vm in done.vms]
+
+
+@pytest.mark.parametrize("what", ["_vm.storage.io_pool_mounts.PoolMounts.remember", "_vm.storage.io_volume_files.created_atomically"])
+def test_an_error_of_the_operating_system_is_that_of_one_vm(farm: Farm, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    def full(*unused: t.Any) -> t.NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device", "/var/lib/x")
+
+    monkeypatch.setattr(f"ansible_collections.reduced.footprint.plugins.module_utils.{what}", full)
+    result = farm.run()
+    assert (result.vms[0].error or "").startswith("/var/lib/x: No space left on device. Check the space"), result.vms[0].error
+    assert (actions(result)["b"], actions(result)["c"]) == (NEW, NEW)
+    monkeypatch.undo()
+    monkeypatch.setattr(io_lock, "lock_folder", lambda: farm.folder.parent / "locks")
+    assert farm.run().vms[0].error is None and farm.state("0") == "running"
+
+
+def test_invalid_uri_is_reported_by_path() -> None:
+    with pytest.raises(InputError) as raised:
+        DefineRequest("lab", [], uri="qemu+ssh://[::1/system")
+    assert raised.value.path == "uri" and raised.value.hint
+
+
+def test_check_mode_of_a_host_without_libvirt_says_what_the_first_run_does(farm: Farm, tmp_path: pathlib.Path) -> None:
+    def nobody(uri: str) -> DomainHost:
+        raise BackendError(f"cannot connect to {uri}.")
+
+    vms = [{**VMS[1], "disks": [{"size": "1 MiB"}], "user_data": "#cloud-config\n"}]
+    request = DefineRequest("lab", [{**vms[0], "hypervisor": "qemu"}], pool="p", facts_path=str(tmp_path / "facts"), moved_path=str(tmp_path / "moved"))
+    foreseen = define_vms(request, check_mode=True, connect=nobody)
+    assert any("is not prepared yet" in warning for warning in foreseen.warnings)
+    assert actions(foreseen) == actions(farm.run(vms))
 
 
 def test_json_text_is_the_same(farm: Farm) -> None:

@@ -195,3 +195,14 @@ def test_a_driver_that_is_not_there_has_no_vms_and_none_at_all_is_an_error(host:
     assert [vm["name"] for vm in read_vms(InfoRequest(), connect=some)] == ["db", "master", "web"]
     with pytest.raises(BackendError, match="no daemon"):
         read_vms(InfoRequest(), connect=none)
+
+
+def test_a_seed_that_the_guest_has_not_read_waits(host: DomainHost) -> None:
+    web = host.connection.lookupByName("web")
+    # as vm_define does it: in the running domain only
+    host.set_metadata(web.UUIDString(), xml_metadata.SEED_NAMESPACE, "footprint-seed", "<changed/>", live=True)
+    found = standing("web")
+    assert (found["drift"], found["pending"], found["restart_required"]) == ([], ["seed"], True)
+    assert read_vms(InfoRequest(uri=URI, names=["web"]))[0]["restart_required"]
+    web.destroy()
+    assert standing("web") == NOTHING

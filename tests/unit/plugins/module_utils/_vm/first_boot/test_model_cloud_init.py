@@ -97,3 +97,10 @@ def test_content_is_excluded_from_repr() -> None:
     assert "user_data" not in vm.free and "user_data" in vm.given
     assert without_secrets([{"id": 1}, "x", None]) == [{"id": 1}, "x", None]
     assert without_secrets('[{"id": 1}]') == '[{"id": 1}]'
+
+
+def test_secrets_of_details_that_are_no_valid_list_are_hidden() -> None:
+    vm = {"id": "a", "user_data": {"password": "hunter2"}}
+    for details in (vm, [[vm]], [json.dumps(vm)]):
+        assert "hunter2" not in json.dumps(without_secrets(details))
+    assert without_secrets(vm)["id"] == "a"

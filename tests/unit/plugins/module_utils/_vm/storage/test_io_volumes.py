@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
 import pathlib
 import subprocess
 import tarfile
+import threading
 import time
 import typing as t
 
@@ -22,6 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volume_files
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.plan_volumes import plan_volume
 
@@ -152,6 +155,36 @@ def test_what_a_killed_run_left_is_cleared_and_never_used(place: Place) -> None:
     assert not half.exists()
 
 
+def test_a_leftover_that_cannot_be_removed_prevents_no_other_volume(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    # a guest can make a file of its root immutable
+    stuck, long = place.folder / ".b-disk0.removing", place.folder / f".{'v' * 63}-disk10.qcow2.partial"
+    stuck.mkdir()
+    long.write_text("half")
+    real = io_volume_files.remove_path
+
+    def remove(path: pathlib.Path) -> None:
+        if path == stuck:
+            raise PermissionError(errno.EPERM, "Operation not permitted", str(stuck / "file"))
+        real(path)
+
+    monkeypatch.setattr(io_volume_files, "remove_path", remove)
+    assert place.make(size="1 MiB").exists() and stuck.exists() and not long.exists()
+    (place.folder / "b-disk0").mkdir()
+    with pytest.raises(BackendError, match=f"cannot remove .*b-disk0: {stuck}/file: Operation not permitted") as raised:
+        io_volume_files.remove(place.folder / "b-disk0", False)
+    assert raised.value.hint and f"chattr -R -ia {stuck}" in raised.value.hint
+
+
+def test_a_wipe_that_was_killed_is_completed_although_there_is_a_new_file(place: Place) -> None:
+    left, new = place.folder / ".a-seed.iso.wiping", place.folder / "a-seed.iso"
+    left.write_bytes(b"secret" * 1000)
+    new.write_bytes(b"other")
+    with left.open("rb") as stream:
+        io_volume_files.remove(new, True)
+        assert not stream.read().strip(b"\0")
+    assert not left.exists() and not new.exists()
+
+
 @pytest.mark.parametrize("delay", [0, 0.05, 0.2])
 def test_killed_while_unpacking_the_next_run_makes_it_whole(place: Place, delay: float) -> None:
     with tarfile.open(place.folder / "images" / "root.tar", "w") as tar:
@@ -207,6 +240,7 @@ WRONG = [
     ("not qcow2", "qemu", "broken", "has the suffix .qcow2, but its format is raw"),
     ("not a tar", "lxc", "broken", "is not a tar"),
     ("on top of another", "qemu", "layered", "needs a backing file"),
+    ("with its content in another file", "qemu", "outside", "outside.qcow2 stores its content in another file"),
 ]
 
 
@@ -216,6 +250,8 @@ def test_invalid_image_is_refused(place: Place, hypervisor: str, image: str, mes
     bad_image(place, "broken.tar", b"hello" * 1000)
     base = image_in(place, "base.qcow2", "qcow2")
     argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(base), "-F", "qcow2", str(place.folder / "images" / "layered.qcow2")]
+    subprocess.run(argv, check=True)
+    argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-o", f"data_file={place.folder}/secret", str(place.folder / "images" / "outside.qcow2"), "8M"]
     subprocess.run(argv, check=True)
     with pytest.raises(InputError, match=message) as raised:
         place.make(hypervisor, image=image)
@@ -248,6 +284,27 @@ def test_file_in_place_of_a_folder_is_refused(place: Place) -> None:
 def test_pools_must_exist_and_be_active(place: Place) -> None:
     with pytest.raises(InputError, match="^pool: the host has no storage pool 'nowhere'"):
         place.store.pool("nowhere", "pool")
+
+
+def test_vms_of_one_call_wait_for_each_other_as_long_as_it_takes(place: Place) -> None:
+    # the timeout is for other runs: VMs that are removed in parallel wait while the disks of the first are wiped
+    store = VolumeStore(place.store.host, markers=place.folder / "markers", lock_timeout=0)
+    begun, failures = threading.Event(), []
+
+    def work(seconds: float) -> None:
+        try:
+            with store.locked(place.pool):
+                begun.set()
+                time.sleep(seconds)
+        except BackendError as error:
+            failures.append(error)
+
+    first = threading.Thread(target=work, args=(0.3,))
+    first.start()
+    assert begun.wait(10)
+    work(0)
+    first.join()
+    assert failures == []
 
 
 def test_images_on_their_way_count_in_check_mode(place: Place) -> None:

@@ -34,5 +34,14 @@ def test_where_each_disk_is() -> None:
     }
 
 
+def test_files_and_their_formats() -> None:
+    live = xml_domain.parse(
+        """<domain><devices><disk type='file'><driver type='qcow2'/><source file='/pool/a'/><target dev='vda'/>
+        <backingStore type='file'><format type='raw'/><source file='/pool/b'/><backingStore/></backingStore></disk>
+        <disk type='file'><driver type='raw'/><source file='/pool/c'/><target dev='vdb'/></disk></devices></domain>"""
+    )
+    assert xml_devices.needed_files(live) == {"/pool/a": "qcow2", "/pool/b": "raw", "/pool/c": "raw"}
+
+
 def test_disks_given_by_pool_and_volume() -> None:
     assert xml_devices.pool_disks(DOCUMENT) == {("p", "c"): "raw", ("p", "d"): None}
