@@ -101,3 +101,10 @@ def test_the_record_is_removed_before_the_installed_system_starts() -> None:
     names = [task["name"] for task in tasks]
     # the boot device before the installation is in the record
     assert names.index("Restore the boot device") < names.index("Remove the record") < names.index("Power the server on")
+
+
+@pytest.mark.parametrize("playbook", ["install_server", "discover_servers"])
+def test_a_boot_server_that_does_not_exist_is_an_error_before_a_server_is_booted(control: ControlNode, playbook: str) -> None:
+    code, output = control.run(f"reduced.footprint.{playbook}", "-e", f"{playbook}_boot_server=deploy9")
+    assert code != 0 and f"{playbook}_boot_server: deploy9 is not a host of the inventory. Use one of metal1, metal2." in output, output
+    assert not control.calls()
