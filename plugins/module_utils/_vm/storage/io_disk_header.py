@@ -60,17 +60,21 @@ def read_header(path: str | os.PathLike[str], form: str | None = None) -> Header
     return Header("qcow2", capacity, backing, _extension(head, version))
 
 
-def chain(path: str) -> list[str]:
-    """The backing files of a disk file, nearest first, as real paths; ends at the first unreadable one."""
+def chain(path: str, form: str | None = None) -> list[str]:
+    """The backing files of a disk file, nearest first, as real paths; ends at the first unreadable one, and at a raw one.
+
+    :arg form: ``raw`` where that is known, as for :func:`read_header`.
+    """
     found: list[str] = []
-    while len(found) < _DEEPEST:
+    # in a raw disk whose format is not known, a guest can name a pipe, whose reader would wait, or a device
+    while len(found) < _DEEPEST and form != "raw" and os.path.isfile(path):
         try:
-            backing = read_header(path).backing
+            header = read_header(path)
         except OSError:
             break
-        if backing is None:
+        if header.backing is None:
             break
-        path = os.path.realpath(backing)
+        path, form = os.path.realpath(header.backing), header.backing_format
         found.append(path)
     return found
 

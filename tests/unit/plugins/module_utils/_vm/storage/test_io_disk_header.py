@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import subprocess
+import threading
 
 import pytest
 
@@ -61,6 +62,27 @@ def test_rubbish_is_no_trouble(tmp_path: pathlib.Path, content: bytes) -> None:
     path.write_bytes(content)
     assert read_header(path).format in ("raw", "qcow2")
     assert chain(str(path)) == []
+
+
+def test_the_content_of_a_raw_disk_names_no_file(tmp_path: pathlib.Path) -> None:
+    secret = tmp_path / "secret"
+    secret.touch()
+    guest = create(tmp_path / "guest", "qcow2", "-b", str(secret), "-F", "raw")
+    assert chain(str(guest)) == [str(secret)] and chain(str(guest), "raw") == []
+    # nor does it as a base image
+    layer = create(tmp_path / "layer", "qcow2", "-b", str(guest), "-F", "raw")
+    assert chain(str(layer)) == [str(guest)]
+
+
+def test_a_pipe_is_not_opened(tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    layer = create(tmp_path / "layer", "qcow2", "-u", "-b", str(tmp_path / "pipe"), "-F", "qcow2")
+    found: list[str] = []
+    # its reader would wait for ever
+    reader = threading.Thread(target=lambda: found.extend(chain(str(layer))), daemon=True)
+    reader.start()
+    reader.join(60)
+    assert found == [str(tmp_path / "pipe")]
 
 
 def test_a_circle_of_layers_ends(tmp_path: pathlib.Path) -> None:
