@@ -47,7 +47,7 @@ options:
     description: Name of a VM on this host, instead of O(bmc).
     type: str
   uri:
-    description: libvirt connection URI of the VM; by default all drivers of the host are searched.
+    description: libvirt connection URI of the VM; by default all drivers of the host are searched. Required if two of them have a VM of this name.
     type: str
   request_timeout:
     description: Seconds to wait for each answer of the controller.

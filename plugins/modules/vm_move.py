@@ -51,8 +51,10 @@ options:
       - V(confirmed) removes the old copy with its disks, if the VM runs at the destination and its copy was verified. Base images
         and files that another VM needs are kept.
       - V(returned) moves the VM back. It is shut down at the destination, its changes are copied back and compared, then
-        it is started on the source and its copy at the destination is removed. A VM that is still on the source because its move
-        failed is not changed.
+        it is started on the source and its copy at the destination is removed. If its changes cannot be copied back, it is started at
+        the destination again. A VM that is still on the source because its move failed is not changed, unless it could not be started here
+        then.
+      - V(returned) is refused if the VM was moved on from the destination to a third server, because the copy at the destination is old then.
       - For V(confirmed) and V(returned) only O(id) is required.
     type: str
     choices: [looked, prepared, moved, confirmed, returned]
@@ -274,7 +276,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._move.run_move import move
+from ansible_collections.reduced.footprint.plugins.module_utils._move.run_move import move, unfinished
 
 
 def arguments() -> dict:
@@ -319,7 +321,7 @@ def main() -> None:
     try:
         result = move(module.params, check_mode=module.check_mode)
     except FootprintError as error:
-        module.fail_json(**error.as_result())
+        module.fail_json(**{**unfinished(module.params), **error.as_result()})
     for warning in result.pop("warnings", []):
         module.warn(warning)
     module.exit_json(**result)

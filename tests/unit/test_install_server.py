@@ -49,8 +49,27 @@ def test_a_server_that_did_not_boot_over_the_network_is_not_restarted_by_the_nex
     # it started the system on its disk instead, and someone may power it on again
     output = install(control)[1]
     assert "failed: metal2 did not boot over the network at 192.0.2.12" in output
-    assert [call["arguments"]["state"] for call in control.calls("server_power")] == ["on", "off"]
+    # a shutdown first: that system may have data
+    assert [call["arguments"]["state"] for call in control.calls("server_power")] == ["on", "soft"]
     assert not list(control.folder.glob(".discovered/*"))
+
+
+def test_a_server_that_was_not_powered_on_is_not_restarted_by_the_next_run(control: ControlNode) -> None:
+    control.answers["server_power localhost"] = {"failed": True, "msg": "unsupported: the BMC has no boot device"}
+    output = install(control)[1]
+    assert "failed: unsupported: the BMC has no boot device" in output
+    assert [call["arguments"]["state"] for call in control.calls("server_power")] == ["on", "soft", "off"]
+    assert not list(control.folder.glob(".discovered/*"))
+
+
+def test_what_an_interrupted_installation_started_instead_has_time_to_shut_down(control: ControlNode) -> None:
+    # the run was killed while the server started the system on its disk
+    (control.folder / ".discovered").mkdir()
+    (control.folder / ".discovered/metal2.installing").write_text("disk\n", "utf-8")
+    control.answers["server_power_info localhost"]["power"]["state"] = "on"
+    output = install(control)[1]
+    first = control.calls("server_power")[0]["arguments"]
+    assert (first["state"], int(first["wait_timeout"])) == ("soft", 120), output
 
 
 def test_a_server_whose_disk_was_refused_is_not_restarted_by_the_next_run(control: ControlNode) -> None:
@@ -65,9 +84,27 @@ def test_a_server_whose_disk_was_refused_is_not_restarted_by_the_next_run(contro
     assert not list(control.folder.glob(".discovered/*"))
 
 
+def test_nor_if_its_controller_does_not_answer_after_that(control: ControlNode) -> None:
+    booted = "- ansible.builtin.copy: {content: hdd, dest: '{{ __install_begun }}', mode: '0600'}\n  delegate_to: localhost\n"
+    (control.folder / "install_boot.yml").write_text(booted, "utf-8")
+    (control.folder / ".discovered").mkdir()
+    control.answers["server_power_info localhost"]["power"]["boot_device"] = "pxe"
+    control.answers["server_power localhost"] = {"failed": True, "msg": "the BMC does not answer"}
+    output = install(control)[1]
+    assert "failed: the BMC does not answer" in output
+    assert not list(control.folder.glob(".discovered/*"))
+
+
 def test_the_record_is_removed_before_the_installed_system_starts() -> None:
     """From then on someone may use it, and a record lets the next run restart the server."""
     tasks = yaml.safe_load((ROOT / "playbooks/tasks/install_start.yml").read_text("utf-8"))
     names = [task["name"] for task in tasks]
     # the boot device before the installation is in the record
     assert names.index("Restore the boot device") < names.index("Remove the record") < names.index("Power the server on")
+
+
+@pytest.mark.parametrize("playbook", ["install_server", "discover_servers"])
+def test_a_boot_server_that_does_not_exist_is_an_error_before_a_server_is_booted(control: ControlNode, playbook: str) -> None:
+    code, output = control.run(f"reduced.footprint.{playbook}", "-e", f"{playbook}_boot_server=deploy9")
+    assert code != 0 and f"{playbook}_boot_server: deploy9 is not a host of the inventory. Use one of metal1, metal2." in output, output
+    assert not control.calls()

@@ -10,6 +10,7 @@ import pathlib
 
 import pytest
 import yaml
+from ansible_collections.reduced.footprint.plugins.lookup import playbook_variables
 
 from tests.support.control_node import ROOT, ControlNode
 
@@ -43,6 +44,28 @@ def test_copies_are_ended_where_they_are_made_only(tmp_path: pathlib.Path, part:
     code, output = control.play(tasks, "metal1", move_vm_id="notes", move_vm_state="moved", footprint_cluster="lab")
     assert code == 0, output
     assert [call["arguments"]["state"] for call in control.calls("vm_standby")] == ended
+
+
+@pytest.mark.parametrize(("result", "states"), [({"state": "running"}, []), ({"state": "failed"}, ["absent"]), (None, ["absent"])])
+@pytest.mark.parametrize("failed", [False, True])
+def test_the_key_of_a_running_worker_is_kept(tmp_path: pathlib.Path, failed: bool, result: dict[str, str] | None, states: list[str]) -> None:
+    # the module has waited for wait_timeout, or not at all, or has refused a call while the worker runs
+    control = ControlNode(tmp_path, "vm_move", "one_time_key")
+    control.answers = {"vm_move metal1": {"failed": failed, **({"move": result} if result else {})}, "one_time_key metal2": {}}
+    tasks = yaml.safe_load((ROOT / "playbooks/tasks/move_vm.yml").read_text("utf-8"))
+    tasks = [task for task in tasks if task["name"] == "Move the VM"]
+    values = {"__move_vm_prepared": {"public_key": "ssh-ed25519 AAAA"}, "footprint_cluster": "lab"}
+    code, output = control.play(tasks, "metal1", move_vm_id="notes", move_vm_state="returned", move_vm_destination="metal2", **values)
+    assert (code != 0) == failed, output
+    assert [call["arguments"]["state"] for call in control.calls("one_time_key")] == states
+
+
+def test_the_options_of_the_way_back_are_accepted() -> None:
+    options = yaml.safe_load((ROOT / "playbooks/argument_specs/move_vm.yml").read_text("utf-8"))["argument_specs"]["move_vm"]["options"]
+    given = {"move_vm_id": "notes", "move_vm_source": "metal2", "move_vm_destination": "metal1"}
+    # docs/standby.md
+    assert playbook_variables.invalid(options, {**given, "move_vm_options": {"keep_disks": True}}) == []
+    assert playbook_variables.invalid(options, {**given, "move_vm_options": {"keep_disk": True}}) != []
 
 
 def test_a_group_is_not_a_source(tmp_path: pathlib.Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import http.client
 import os
 import pathlib
 import subprocess
@@ -230,7 +231,7 @@ def unpack(url: str, sha256: str) -> None:
                 if process.stdin is None:
                     raise AssertionError("tar has no input")
                 with contextlib.suppress(BrokenPipeError):
-                    while block := stream.read(_BLOCK):
+                    for block in _blocks(stream, f"{url}/{_ARCHIVE}"):
                         digest.update(block)
                         process.stdin.write(block)
                     process.stdin.close()
@@ -240,6 +241,22 @@ def unpack(url: str, sha256: str) -> None:
         raise CommandError(argv, process.returncode, problem)
     if digest.hexdigest() != sha256:
         raise BackendError(f"{url}/{_ARCHIVE} is not what {url}/root.json describes.", hint="Wait until the boot server has built it, and run again.")
+
+
+def _blocks(stream: t.Any, url: str) -> t.Iterator[bytes]:
+    """Yield the blocks of an answer.
+
+    :raises BackendError: the connection was lost.
+    """
+    while True:
+        try:
+            block = stream.read(_BLOCK)
+        except (OSError, http.client.HTTPException) as error:
+            hint = "Check the boot server and the network between, and run again, which starts the installation again."
+            raise BackendError(f"{url} was not received to its end: {error}.", hint=hint) from error
+        if not block:
+            return
+        yield block
 
 
 def put(path: str, text: str, mode: int) -> None:

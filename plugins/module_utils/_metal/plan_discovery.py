@@ -100,6 +100,12 @@ def identity(hardware: t.Mapping[str, t.Any]) -> str:
     return f"MAC {macs[0]}" if macs else ""
 
 
+def one_machine(one: t.Mapping[str, t.Any], other: t.Mapping[str, t.Any]) -> bool:
+    """Return whether two descriptions are of one machine. Some vendors give all boards the same UUID, but not the same network cards."""
+    macs = [{nic["mac"] for nic in its.get("nics") or ()} for its in (one, other)]
+    return bool(identity(one)) and identity(one) == identity(other) and (not all(macs) or bool(macs[0] & macs[1]))
+
+
 def problems(
     name: str, hardware: t.Mapping[str, t.Any], boot_mac: str | None, address: str, kept: t.Mapping[str, t.Mapping[str, t.Any]], folder: str
 ) -> list[str]:
@@ -123,7 +129,7 @@ def problems(
             f"or remove {folder}/{name}.json if the server was replaced."
         )
     for other, its in sorted(kept.items()):
-        if other != name and mine and identity(its) == mine:
+        if other != name and one_machine(hardware, its):
             found.append(
                 f"servers.{name}.bmc: its BMC controls the machine with {mine}, which is {other}. Correct the address of the BMC, or remove "
                 f"{folder}/{other}.json if {other} was renamed."
@@ -135,6 +141,6 @@ def duplicates(hardware: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, lis
     """Return the servers that are one machine, each with a sentence that names the other one."""
     found: dict[str, list[str]] = {}
     for name, its in hardware.items():
-        for other in [each for each in hardware if each != name and identity(its) and identity(hardware[each]) == identity(its)]:
+        for other in [each for each in hardware if each != name and one_machine(its, hardware[each])]:
             found.setdefault(name, []).append(f"servers.{name}.bmc: {name} and {other} are one machine ({identity(its)}). Correct the address of their BMCs.")
     return found

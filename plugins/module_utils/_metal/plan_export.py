@@ -25,7 +25,7 @@ class Exported(t.NamedTuple):
     """A machine, and its account.
 
     :arg url: root of the management controller, ``https://HOST:PORT``.
-    :arg system: id of the system there.
+    :arg system: id of the system there; ``None`` for the only one.
     :arg verify_ca: as in ``bmc``.
     :arg macs: of its NICs; the first one boots.
     :arg memory_mib: ``None`` if unknown, like ``cpus`` and ``disk`` (bytes).
@@ -34,7 +34,7 @@ class Exported(t.NamedTuple):
 
     name: str
     url: str
-    system: str
+    system: str | None
     user: str
     password: str
     verify_ca: bool | str
@@ -48,8 +48,8 @@ class Exported(t.NamedTuple):
 
     @property
     def path(self) -> str:
-        """Path of the system at the controller."""
-        return f"/redfish/v1/Systems/{self.system}"
+        """Path of the system at the controller; a guess if its id is not known."""
+        return f"/redfish/v1/Systems/{self.system or '1'}"
 
     @property
     def host(self) -> str:
@@ -82,7 +82,8 @@ def _ironic(machines: t.Sequence[Exported]) -> dict[str, t.Any]:
                 "driver": "redfish",
                 "driver_info": _known(
                     redfish_address=one.url,
-                    redfish_system_id=one.path,
+                    # without it, the only system is used, whatever its id is
+                    redfish_system_id=one.path if one.system else None,
                     redfish_username=one.user,
                     redfish_password=one.password,
                     redfish_verify_ca=one.verify_ca,
@@ -140,7 +141,7 @@ def _maas(machines: t.Sequence[Exported]) -> list[dict[str, t.Any]]:
             "architecture": f"{_ARCHITECTURES.get(one.arch, one.arch)}/generic",
             "mac_addresses": list(one.macs),
             "power_type": "redfish",
-            "power_parameters": {"power_address": one.url, "power_user": one.user, "power_pass": one.password, "node_id": one.system},
+            "power_parameters": _known(power_address=one.url, power_user=one.user, power_pass=one.password, node_id=one.system),
         }
         for one in machines
     ]

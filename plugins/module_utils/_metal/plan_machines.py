@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import model_hardware
 from ansible_collections.reduced.footprint.plugins.module_utils._metal.plan_export import BIOS, UEFI, Exported
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import MOST_CPUS, one_of, parse_count, parse_mib
 from ansible_collections.reduced.footprint.plugins.module_utils._power import model_bmc
@@ -109,7 +110,7 @@ def _server(name: str, known: t.Mapping[str, t.Any], password: ControllerPasswor
     return Exported(
         name=name,
         url=bmc.url,
-        system=bmc.system or "1",
+        system=bmc.system,
         user=bmc.user,
         password=password(name, entry["secret"]),
         verify_ca=bmc.verify_ca,
@@ -118,5 +119,5 @@ def _server(name: str, known: t.Mapping[str, t.Any], password: ControllerPasswor
         memory_mib=one_of(capacity, ("memory", "ram"), where, parse_mib),
         disk=None,
         arch=str(capacity.get("arch") or "x86_64"),
-        boot_mode=known.get("boot_mode") or UEFI,
+        boot_mode=known.get("boot_mode") or model_hardware.parse(known.get("hardware"), f"servers.{name}.hardware").firmware or UEFI,
     )

@@ -87,7 +87,10 @@ def allocate(params: t.Mapping[str, t.Any], check_mode: bool, now: t.Callable[[]
     # the same file is one lock, whatever path leads to it
     name = hashlib.sha256(os.path.realpath(path).encode()).hexdigest()[:16]
     with host_lock(f"allocation-{name}", params["lock_timeout"]):
-        text = read_text(str(path))
+        try:
+            text = read_text(str(path))
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror}.", "record", "Give the path of a file that this user may read.") from error
         assigned = model_allocation.parse_record(text, str(path))
         if params["state"] == RELEASED:
             plan = plan_allocation.release(params["names"], assigned)

@@ -194,6 +194,7 @@ def _layers(path: str, base: bool, form: str | None, unfit: list[str], carried: 
         return []
     found = [_item(path, base, form, carried)]
     if found[0].kind == "file":
+        # a raw disk has none: a guest can write into it what looks like the name of any file of this host
         found += [_item(layer, True, None) for layer in io_disk_header.chain(path, form)]
     return found
 

@@ -179,15 +179,34 @@ def _discard(given: Given) -> dict[str, t.Any]:
     return {"removed": gone}
 
 
+def _refuse_moved_on(uuid: str, source: str) -> None:
+    """Refuse to treat the copy here as the VM if it was moved on from here: it runs on a third server then, and this copy is old.
+
+    :arg source: name of the server to which it returns, the only one that a note of this move contains.
+    :raises RefusedError: it was moved on.
+    """
+    there = io_moved.read(uuid)
+    if there is not None and there.state != ARRIVING and there.to != source:
+        raise RefusedError(
+            f"the VM is not there any more: it was moved on to {there.to} (state {there.state}), and the copy there is old.",
+            hint=f"Move it from {there.to} back there first: with state: returned if that move is not confirmed yet.",
+        )
+
+
 def _hold(given: Given) -> dict[str, t.Any]:
     """Prevent a start of the VM here, because it returns to the source."""
-    io_moved.write(Moved(**given["note"]))
+    note = Moved(**given["note"])
+    with host_lock("domains", _LOCK):
+        _refuse_moved_on(note.uuid, note.to)
+        io_moved.write(note)
     return {}
 
 
 def _settle(given: Given) -> dict[str, t.Any]:
     """Complete the move here: set autostart, and restore the earlier note or remove it."""
     uuid = given["uuid"]
+    if given.get("source"):
+        _refuse_moved_on(uuid, given["source"])
     if given.get("autostart") is not None:
         with host_lock("domains", _LOCK), DomainHost(given["uri"]) as host:
             host.set_autostart(uuid, bool(given["autostart"]))

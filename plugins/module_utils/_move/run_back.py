@@ -64,7 +64,7 @@ def start(context: Context) -> None:
 def settle(context: Context) -> None:
     """Complete the move: the VM belongs to the destination, the old copy stays here, off, until the move is confirmed or returned."""
     held = context.journal.facts.get("held") or {}
-    context.ask("settle", autostart=bool(held.get("autostart", context.vm["autostart"])))
+    context.ask("settle", autostart=bool(held.get("autostart", context.vm["autostart"])), source=context.vm["host"]["name"])
     context.fence(MOVED)
 
 
@@ -144,17 +144,23 @@ def return_vm(context: Context) -> None:
         roll_back(context, "return requested")
         return
     if journal.switched:
+        if not lost:
+            state = context.ask("state")["state"]
+            # refused if the VM was moved on from there; nothing has changed then
+            context.ask("hold", note=vars(context.note(MOVING, to=context.vm["host"]["name"])))
+            journal.facts.setdefault("was", state)
         cost, journal.downtime = journal.downtime, {"started": time.time()}
         journal.going = RETURNED
         context.save()
         if not lost:
-            state = context.ask("state")["state"]
-            journal.facts.setdefault("was", state)
-            context.ask("hold", note=vars(context.note(MOVING, to=context.vm["host"]["name"])))
             _stop_there(context, cost)
             # also if the domain was undefined there: its disks contain its data, and without them this fails
             if not discard:
-                _fetch(context)
+                try:
+                    _fetch(context)
+                except (FootprintError, OSError):
+                    _stay_there(context, cost)
+                    raise
         journal.switched = False
         journal.facts["discarded"] = discard
         context.save()
@@ -182,14 +188,35 @@ def _stop_there(context: Context, cost: dict[str, t.Any]) -> None:
         raise
 
 
+def _stay_there(context: Context, cost: dict[str, t.Any]) -> None:
+    """Let the VM run at the destination again, because its data cannot be copied back; if that fails as well, the next run continues the return.
+
+    :arg cost: the downtime of the move itself.
+    """
+    journal = context.journal
+    with contextlib.suppress(FootprintError, OSError):
+        if journal.facts.get("was") == "running":
+            answer = context.ask("run", timeout=context.spec.start_timeout + 60, seconds=context.spec.start_timeout)
+            if answer["error"] is not None:
+                journal.warnings.append(f"The VM was not started at the destination again: {answer['error']}")
+                return
+        journal.going, journal.downtime = MOVED_STATE, cost
+        journal.facts.pop("was", None)
+        settle(context)
+
+
 def _fetch(context: Context) -> None:
-    """Copy the data back and compare it by content; the files here are in the state before the move."""
+    """Copy the data back and compare it by content; before it begins, the files here are in the state before the move."""
     context.fence(MOVED)
+    # until it is complete they are in neither state, and must not be started
+    context.journal.facts["mixed"] = True
+    context.save()
     for item in context.items:
         if not item.base:
             done = context.copier.pull(item, progress=lambda number, percent, rate: context.progress(bytes=number, percent=percent, rate=rate))
             context.journal.passes.append({"path": item.path, "kind": "back", "seconds": done.seconds, "files": done.files, "bytes": done.bytes})
             context.copier.compare(item, item.path)
+    context.journal.facts["mixed"] = False
 
 
 def _leave(context: Context, keep: bool) -> None:

@@ -84,6 +84,7 @@ def _moved(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
         _refuse_other_cluster(store, spec.cluster, "Confirm or return that move first.")
     active = io_units.unit_active(unit_name(spec.id))
     if active and not check_mode:
+        _refuse_other_run(store, spec)
         return _outcome(store, params, MOVED)
     found = _find(params, spec.id)
     uuid = found[1].uuid if found else journal.facts.get("vm", {}).get("uuid") or vm_uuid(spec.cluster, spec.id)
@@ -111,6 +112,25 @@ def _refuse_other_cluster(store: MoveStore, cluster: str, hint: str) -> None:
     owner = str(job["params"].get("cluster") or "default") if job is not None else cluster
     if owner != cluster:
         raise RefusedError(f"the stored move of {store.name} is that of the VM of the cluster {owner}, not {cluster}.", "cluster", hint)
+
+
+def _refuse_other_run(store: MoveStore, spec: MoveSpec) -> None:
+    """Refuse to wait for the running worker as if it did what is requested.
+
+    :raises RefusedError: it moves the VM to another destination, or completes or returns an earlier move.
+    """
+    job = store.read_job()
+    if job is None:
+        return
+    if job["action"] != MOVED:
+        raise RefusedError(f"the run with state: {job['action']} for {spec.id} is unfinished.", "state", f"Complete it with state: {job['action']}.")
+    to = parse_spec(job["params"]).destination.name
+    if to != spec.destination.name:
+        raise RefusedError(
+            f"the VM {spec.id} is being moved to {to}, not to {spec.destination.name}.",
+            "destination.name",
+            f"Wait until that move has ended, then move the VM from {to}, or end it with state: returned.",
+        )
 
 
 def _refuse(spec: MoveSpec, journal: MoveJournal, note: Moved | None, begun: bool) -> None:
@@ -161,7 +181,8 @@ def _later(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
     if params.get("cluster"):
         _refuse_other_cluster(store, params["cluster"], "Run this on the source of the move, with the cluster of the VM.")
     active = io_units.unit_active(unit_name(store.name))
-    if job is None or (journal.state == FAILED and not journal.switched and journal.going == MOVED):
+    # a VM whose rollback failed is off and fenced here
+    if job is None or (journal.state == FAILED and not journal.switched and journal.going == MOVED and not journal.facts.get("held")):
         if state == RETURNED:
             return _unchanged(store, journal, check_mode or active)
         raise RefusedError(f"the VM {store.name} was not moved from this host.", "id", "Run this on the source of the move.")
@@ -175,6 +196,13 @@ def _later(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
         raise RefusedError(f"the move of {store.name} is {journal.state}, not moved.", "state", "Complete it first, with state: moved.")
     if state == RETURNED and params.get("destination_lost") and not params.get("discard_changes"):
         raise InputError("data written at the destination cannot be copied from a lost host.", "destination_lost", "Set discard_changes: true to discard it.")
+    if state == RETURNED and params.get("discard_changes") and journal.facts.get("mixed"):
+        raise RefusedError(
+            "an interrupted return has already replaced a part of the old disks here by those of the destination.",
+            "discard_changes",
+            f"Complete the return without it. If the destination is lost, restore the disks from a backup, then remove {store.directory} and "
+            f"{io_moved.HOME / journal.facts['vm']['uuid']}.json.",
+        )
     if check_mode:
         return _result(True, journal)
     if active and job["action"] != state:
@@ -202,7 +230,23 @@ def _outcome(store: MoveStore, params: Params, good: str) -> dict[str, t.Any]:
     journal = store.journal()
     if params.get("wait", True) and journal.state != good:
         raise MoveFailed(journal, store.tail(5))
+    if io_units.unit_active(unit_name(store.name)):
+        # a worker that was just started has not written its journal yet
+        journal.state = RUNNING
     return _result(True, journal)
+
+
+def unfinished(params: Params) -> dict[str, t.Any]:
+    """Return the report of the move if its worker runs, for the result of a call that failed: a play must not remove its one-time key."""
+    try:
+        store = MoveStore(parse_name(params.get("id"), "id"))
+        if not io_units.unit_active(unit_name(store.name)):
+            return {}
+        journal = store.journal()
+    except FootprintError:
+        return {}
+    journal.state = RUNNING
+    return {"move": report(journal)}
 
 
 def _unchanged(store: MoveStore, journal: MoveJournal, keep_key: bool) -> dict[str, t.Any]:

@@ -9,6 +9,7 @@ Only what power control requires: the newest clients for Redfish would be a depe
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import socket
@@ -54,6 +55,13 @@ class RedfishServer:
         :raises BackendError: the controller does not answer, or has no such system.
         """
         return model_redfish.power(self._system())
+
+    def check_boot(self, change: model_power.Boot) -> None:
+        """Check that the firmware has the boot device and the boot mode.
+
+        :raises UnsupportedError: it does not.
+        """
+        model_redfish.boot_request(change, self._system())
 
     def set_boot(self, change: model_power.Boot) -> None:
         """Set boot device and boot mode."""
@@ -121,7 +129,7 @@ class RedfishServer:
                 data = answer.read(_MOST)
         except urllib.error.HTTPError as error:
             raise self._refused(error, method, path) from None
-        except (OSError, urllib.error.URLError, ValueError) as error:
+        except (OSError, http.client.HTTPException, ValueError) as error:
             raise self._failed(error) from None
         if not data.strip():
             return {}
@@ -142,7 +150,7 @@ class RedfishServer:
             )
         try:
             text = model_redfish.message(json.loads(error.read(_MOST)))
-        except (ValueError, OSError):
+        except (OSError, http.client.HTTPException, ValueError):
             text = ""
         what = f"{method} {path} failed with HTTP {error.code}{f': {text}' if text else ''}"
         if 300 <= error.code < 400:
@@ -159,7 +167,8 @@ class RedfishServer:
                 "bmc.verify_ca",
                 "Give the path of the authority's certificate; verify_ca: false accepts any certificate.",
             )
-        return NotAnsweringError(f"the BMC does not answer: {reason}.", "bmc.address", "Check its address, and that this machine reaches it.")
+        why = str(reason).strip() or type(reason).__name__
+        return NotAnsweringError(f"the BMC does not answer: {why}.", "bmc.address", "Check its address, and that this machine reaches it.")
 
     @staticmethod
     def _refuse_resolved(bmc: model_bmc.Bmc, own: t.Sequence[str]) -> None:

@@ -52,6 +52,14 @@ class VmMachine(io_domains.DomainHost):
         device, mode = xml_boot.device(record.config_xml), xml_boot.mode(record.config_xml)
         return model_power.Power(state, device, False, mode, unsupported, self._uuid)
 
+    def check_boot(self, change: model_power.Boot) -> None:
+        """Check that the VM has the boot device.
+
+        :raises UnsupportedError: it does not.
+        """
+        if change.device:
+            xml_boot.with_device(self.config_xml(self._uuid), change.device)
+
     def set_boot(self, change: model_power.Boot) -> None:
         """Set the first boot device of the definition; it is used from the next start."""
         if change.device:
@@ -115,14 +123,22 @@ def find(name: str, uri: str | None) -> VmMachine:
     """Return a VM by its name, of any driver of the host if no URI is given.
 
     :raises InputError: the host has no such VM.
+    :raises RefusedError: two drivers have a VM of this name.
     :raises BackendError: no driver answers.
     """
     uris = [uri] if uri else sorted(set(io_domains.DRIVER_URIS.values()))
+    found: dict[str, VmMachine] = {}
     problems: list[t.Any] = []
     for each in uris:
         try:
-            return VmMachine(each, name)
+            found[each] = VmMachine(each, name)
         except (InputError, BackendError) as error:
             problems.append(error)
+    if len(found) > 1:
+        for machine in found.values():
+            machine.close()
+        raise RefusedError(f"the host has {len(found)} VMs named {name}.", "uri", f"Set uri to that of the one that is meant: {' or '.join(found)}.")
+    if found:
+        return next(iter(found.values()))
     # a driver that is not installed has no VMs
     raise next((each for each in problems if isinstance(each, InputError)), problems[0])

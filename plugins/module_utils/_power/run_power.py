@@ -20,6 +20,9 @@ class Machine(t.Protocol):
     def read(self) -> model_power.Power:
         """Return its state."""
 
+    def check_boot(self, change: model_power.Boot) -> None:
+        """Check that it has the requested boot settings."""
+
     def set_boot(self, change: model_power.Boot) -> None:
         """Change its boot settings."""
 
@@ -95,6 +98,8 @@ def _ensure(found: Machine, wanted: model_power.Wish, check_mode: bool, wait: in
     before = found.read()
     plan = plan_power.plan(wanted, before)
     if check_mode:
+        if plan.boot:
+            found.check_boot(plan.boot)
         return PowerResult(bool(plan.actions), plan.actions, before, _expected(before, plan), warnings)
     if plan.boot:
         found.set_boot(plan.boot)

@@ -2,14 +2,18 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a file system was last mounted, read from real ones."""
+"""Where a file system was last mounted, read from real ones, and an archive that is not received to its end."""
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import pathlib
 import subprocess
+import typing as t
 
 import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._metal import io_install
 
 
@@ -28,3 +32,27 @@ def test_the_place_of_the_last_mount(tmp_path: pathlib.Path, place: str) -> None
 def test_a_short_device_was_never_mounted(tmp_path: pathlib.Path) -> None:
     (tmp_path / "disk").write_bytes(b"x" * 512)
     assert io_install.last_mounted(str(tmp_path / "disk")) == ""
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError(104, "reset"), TimeoutError("timed out"), http.client.IncompleteRead(b"")])
+def test_a_lost_connection_to_the_boot_server_is_an_error_with_its_url(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    class Stream:
+        """One block, then the error."""
+
+        blocks = iter([b"x" * 512])
+
+        def read(self, size: int) -> bytes:
+            """The next block."""
+            found = next(self.blocks, b"")
+            if not found:
+                raise error
+            return found
+
+    @contextlib.contextmanager
+    def opened(url: str) -> t.Iterator[Stream]:
+        yield Stream()
+
+    monkeypatch.setattr(io_install, "_opened", opened)
+    monkeypatch.setattr(io_install, "TARGET", str(tmp_path))
+    with pytest.raises(BackendError, match="http://192.0.2.5:8070/root.tar.zst was not received to its end"):
+        io_install.unpack("http://192.0.2.5:8070", "0" * 64)

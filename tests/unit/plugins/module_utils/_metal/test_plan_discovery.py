@@ -127,6 +127,9 @@ def other(**changes: t.Any) -> dict[str, t.Any]:
         ("metal1", FACTS, "52:54:00:00:00:09", {}, ["bmc.boot_mac: the machine that answers at 192.0.2.11 has no network card 52:54:00:00:00:09"]),
         ("metal1", FACTS, None, {"metal1": other(system={"uuid": "u-2"})}, ["with uuid u-1; that of metal1 had uuid u-2", "/d/metal1.json"]),
         ("metal1", FACTS, None, {"metal2": FACTS}, ["uuid u-1, which is metal2", "/d/metal2.json"]),
+        # boards of one vendor with the same UUID
+        ("metal1", FACTS, None, {"metal2": other(nics=[{"mac": "52:54:00:00:00:99"}])}, []),
+        ("metal1", FACTS, None, {"metal2": other(nics=[])}, ["uuid u-1, which is metal2"]),
         # a board without an identity is known by its cards
         ("metal1", other(system={"uuid": "", "serial": ""}), None, {"metal1": FACTS}, ["with MAC 52:54:00:00:00:01"]),
         ("metal1", other(system={"uuid": "", "serial": "s"}), None, {"metal2": other(system={"uuid": "", "serial": "t"})}, []),

@@ -70,6 +70,24 @@ def test_ironic() -> None:
     }  # fmt: skip
 
 
+def test_the_only_system_of_a_controller_has_any_id() -> None:
+    # System.Embedded.1 of an iDRAC, for example: Ironic and MAAS find it
+    known = hostvars()
+    del known["metal2"]["bmc"]["system"]
+    machines = find(known).machines
+    assert "redfish_system_id" not in plan_export.export(machines, "ironic")["nodes"][0]["driver_info"]
+    assert "node_id" not in plan_export.export(machines, "maas")[0]["power_parameters"]
+    assert plan_export.export(machines, "metal3")[1]["spec"]["bmc"]["address"].endswith("/redfish/v1/Systems/1")
+
+
+def test_the_firmware_of_a_server_is_the_declared_one() -> None:
+    known = hostvars()
+    known["metal2"]["hardware"] = {"firmware": "bios"}
+    machines = find(known).machines
+    assert plan_export.export(machines, "ironic")["nodes"][0]["properties"]["capabilities"] == "boot_mode:bios"
+    assert plan_export.export(machines, "metal3")[1]["spec"]["bootMode"] == "legacy"
+
+
 def test_metal3() -> None:
     objects = plan_export.export(find(hostvars()).machines, "metal3")
     assert [(one["kind"], one["metadata"]["name"]) for one in objects] == [

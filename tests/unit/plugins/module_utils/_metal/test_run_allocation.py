@@ -143,3 +143,8 @@ def test_runs_at_the_same_time_agree(record: pathlib.Path) -> None:
     given = [server for server in found if server]
     assert len(given) == len(set(given)) == 6 and found.count(None) == 2
     assert sorted(entry["server"] for entry in json.loads(record.read_text("utf-8"))["assigned"].values()) == sorted(given)
+
+
+def test_a_record_that_cannot_be_read_is_an_error_with_its_path(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(InputError, match=f"record: {tmp_path} cannot be read: Is a directory"):
+        run(tmp_path, wanted=[{"name": "a"}])

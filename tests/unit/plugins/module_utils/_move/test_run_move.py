@@ -10,7 +10,7 @@ import types
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import run_move
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, FAILED, MOVED, RETURNED, RUNNING, MoveJournal
@@ -63,3 +63,50 @@ def test_the_move_of_another_cluster_is_not_ended(tmp_path, started, state):
     # the cluster need not be given
     run_move.move({"id": "c1", "state": state}, check_mode=False)
     assert started == [state, state]
+
+
+@pytest.mark.parametrize(
+    ("action", "to", "words"), [(MOVED, "metal3", "is being moved to metal3, not to metal2"), (RETURNED, "metal2", "state: returned for c1")]
+)
+def test_the_end_of_another_run_is_not_the_one_that_is_waited_for(tmp_path, started, monkeypatch, action, to, words):
+    kept(tmp_path, state=RUNNING)
+    MoveStore("c1", tmp_path).write_job({"action": action, "params": {**PARAMS, "destination": {**PARAMS["destination"], "name": to}}})
+    monkeypatch.setattr(run_move.io_units, "unit_active", lambda name: True)
+    with pytest.raises(RefusedError, match=words):
+        run_move.move({**PARAMS, "state": MOVED}, check_mode=False)
+    MoveStore("c1", tmp_path).write_job({"action": MOVED, "params": PARAMS})
+    assert run_move.move({**PARAMS, "state": MOVED}, check_mode=False) == {"changed": True}
+    assert not started
+
+
+@pytest.mark.parametrize(("held", "expected"), [({"running": True, "autostart": True}, [RETURNED]), (None, [])])
+def test_a_vm_that_its_failed_move_left_off_is_started_again_by_a_return(tmp_path, started, held, expected):
+    kept(tmp_path, state=FAILED, facts={"held": held})
+    run_move.move({"id": "c1", "state": RETURNED}, check_mode=False)
+    assert started == expected
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+@pytest.mark.parametrize("lost", [True, False])
+def test_disks_of_an_interrupted_return_are_not_started(tmp_path, started, check_mode, lost):
+    kept(tmp_path, state=FAILED, switched=True, going=RETURNED, facts={"mixed": True, "vm": {"uuid": "u"}})
+    with pytest.raises(RefusedError, match="already replaced a part of the old disks"):
+        run_move.move({"id": "c1", "state": RETURNED, "discard_changes": True, "destination_lost": lost}, check_mode=check_mode)
+    assert not started
+    run_move.move({"id": "c1", "state": RETURNED}, check_mode=False)
+    assert started == [RETURNED]
+
+
+@pytest.mark.parametrize("state", [None, RETURNED, RUNNING])
+def test_a_running_worker_is_reported_as_running(tmp_path, monkeypatch, state):
+    # a play removes the one-time key otherwise, which the worker needs; what it wrote may be from an earlier move
+    monkeypatch.setattr(run_move, "MoveStore", lambda name: MoveStore(name, tmp_path))
+    monkeypatch.setattr(run_move.io_units, "unit_active", lambda name: True)
+    if state:
+        kept(tmp_path, state=state)
+    assert run_move._outcome(MoveStore("c1", tmp_path), {"wait": False}, MOVED)["move"]["state"] == RUNNING
+    with pytest.raises(FootprintError, match="still running"):
+        run_move._outcome(MoveStore("c1", tmp_path), {"wait": True, "wait_timeout": 0}, MOVED)
+    assert run_move.unfinished({"id": "c1"})["move"]["state"] == RUNNING
+    monkeypatch.setattr(run_move.io_units, "unit_active", lambda name: False)
+    assert run_move.unfinished({"id": "c1"}) == run_move.unfinished({"id": "../c1"}) == {}

@@ -16,7 +16,7 @@ import typing as t
 
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._power import io_redfish, model_bmc, model_power
+from ansible_collections.reduced.footprint.plugins.module_utils._power import io_redfish, model_bmc, model_power, run_power
 
 ROOT = {"Systems": {"@odata.id": "/redfish/v1/Systems"}}
 SYSTEMS = {"Members": [{"@odata.id": "/redfish/v1/Systems/1"}]}
@@ -40,6 +40,10 @@ class Controller:
                 size = int(self.headers.get("Content-Length") or 0)
                 outer.requests.append((self.command, self.path, dict(self.headers), json.loads(self.rfile.read(size)) if size else None))
                 status, body = outer.answers.get(self.path, (404, {}))
+                if not status:
+                    self.wfile.write(body)
+                    self.close_connection = True
+                    return
                 data = body if isinstance(body, bytes) else json.dumps(body).encode()
                 self.send_response(status)
                 if 300 <= status < 400:
@@ -97,6 +101,9 @@ def test_the_version_that_was_read_is_named_in_a_change(controller: Controller) 
         ("/redfish/v1/Systems", 200, {"Members": []}, "lists no system", BackendError),
         ("/redfish/v1/Systems/1", 500, {"error": {"message": "out of order"}}, "HTTP 500: out of order", io_redfish.NotAnsweringError),
         ("/redfish/v1/Systems/1", 404, b"nonsense", "HTTP 404", BackendError),
+        # no HTTP at all, and an answer that ends in the middle
+        ("/redfish/v1/Systems/1", 0, b"nonsense\r\n\r\n", "does not answer: nonsense", io_redfish.NotAnsweringError),
+        ("/redfish/v1/Systems/1", 0, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{", "does not answer", io_redfish.NotAnsweringError),
     ],
 )
 def test_a_bad_answer_is_one_sentence(controller: Controller, path: str, status: int, body: t.Any, words: str, kind: type[FootprintError]) -> None:
@@ -126,6 +133,18 @@ def test_a_controller_that_is_busy_while_we_wait_is_queried_again_but_not_one_th
     controller.answers["/redfish/v1/Systems/1"] = (503, {})
     with pytest.raises(BackendError, match="is not on after 0 s: GET /redfish/v1/Systems/1 failed with HTTP 503"):
         server.wait("on", 0)
+
+
+def test_check_mode_refuses_what_the_firmware_does_not_have(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+    boot = {"BootSourceOverrideTarget": "None", "BootSourceOverrideTarget@Redfish.AllowableValues": ["None", "Pxe"]}
+    controller.answers["/redfish/v1/Systems/1"] = (200, {**SYSTEM, "Boot": boot})
+    monkeypatch.setattr(run_power, "machine", lambda params: controller.connect())
+    params = {"bmc": {}, "state": None, "boot_device": "cdrom", "boot_once": False, "boot_mode": None, "wait": True, "wait_timeout": 1}
+    for check_mode in (True, False):
+        with pytest.raises(model_power.UnsupportedError, match="offers None, Pxe, not Cd"):
+            run_power.ensure(params, check_mode)
+    assert run_power.ensure({**params, "boot_device": "pxe"}, True).actions == ("boot from pxe continuously",)
+    assert {each[0] for each in controller.requests} == {"GET"}
 
 
 def test_an_untrusted_certificate_gets_no_credentials(controller: Controller) -> None:

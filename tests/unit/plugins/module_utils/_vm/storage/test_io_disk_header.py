@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import subprocess
+import threading
 
 import pytest
 
@@ -89,6 +90,17 @@ def test_only_files_and_block_devices_are_opened(tmp_path: pathlib.Path, monkeyp
             read_header(special)
         assert chain(str(fake_layer(tmp_path / "disk", special))) == [special]
         assert special not in opened
+
+
+def test_a_pipe_is_not_opened(tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    layer = create(tmp_path / "layer", "qcow2", "-u", "-b", str(tmp_path / "pipe"), "-F", "qcow2")
+    found: list[str] = []
+    # its reader would wait for ever
+    reader = threading.Thread(target=lambda: found.extend(chain(str(layer))), daemon=True)
+    reader.start()
+    reader.join(60)
+    assert found == [str(tmp_path / "pipe")]
 
 
 def test_a_circle_of_layers_ends(tmp_path: pathlib.Path) -> None:

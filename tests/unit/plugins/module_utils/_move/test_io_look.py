@@ -1,0 +1,25 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which files belong to a VM; tests/move has real ones."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look
+
+
+@pytest.mark.parametrize(("form", "files"), [("raw", ["disk"]), ("qcow2", ["disk", "other"])])
+def test_a_guest_does_not_choose_what_is_copied(tmp_path: pathlib.Path, form: str, files: list[str]) -> None:
+    """It can write anything into a raw disk, also the header of a layer over the disk of another VM."""
+    (tmp_path / "other").write_text("another tenant", "utf-8")
+    argv = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(tmp_path / "other"), "-F", "raw", str(tmp_path / "disk"), "1M"]
+    subprocess.run(argv, check=True)
+    unfit: list[str] = []
+    found = io_look._layers(str(tmp_path / "disk"), False, form, unfit, "disk")
+    assert [pathlib.Path(item.path).name for item in found] == files and not unfit

@@ -1,0 +1,116 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The return of a VM when something fails; the hosts only leave a trace here, tests/move has real ones."""
+
+from __future__ import annotations
+
+import types
+import typing as t
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._move import run_worker
+from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MOVED, RETURNED, MoveJournal
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item, parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
+
+VM = {"uuid": "u", "uri": "qemu:///system", "name": "c1", "autostart": True, "host": {"name": "metal1"}, "items": [Item("/pool/c1", "file").as_dict()]}
+SPEC = {"id": "c1", "cluster": "lab", "destination": {"name": "metal2", "host": "192.0.2.12"}}
+
+
+class World:
+    """Both hosts after a move: the VM runs at the destination."""
+
+    def __init__(self, folder: t.Any) -> None:
+        self.done: list[str] = []
+        self.state = "running"
+        self.fails: dict[str, Exception] = {}
+        self.store = MoveStore("c1", folder)
+        facts = {"vm": VM, "held": {"running": True, "autostart": True}, "running": True}
+        self.store.write(MoveJournal(name="c1", state=MOVED, started=1.0, switched=True, verified=True, downtime={"seconds": 2.0}, facts=facts))
+
+    def ask(self, command: str, given: t.Any = None, timeout: float = 0) -> dict[str, t.Any]:
+        """An answer of the destination."""
+        self.done.append(command)
+        if command in self.fails:
+            raise self.fails[command]
+        if command in ("stop", "run"):
+            self.state = {"stop": "off", "run": "running"}[command]
+        return {"state": self.state, "error": None, "ran": True}
+
+    def copy(self, name: str) -> None:
+        """A copy from the destination, or a comparison."""
+        self.done.append(name)
+        assert self.store.journal().facts.get("mixed") is True
+        if name in self.fails:
+            raise self.fails[name]
+
+    def returns(self, **params: t.Any) -> MoveJournal:
+        """Return the VM as the worker does."""
+        context = Context(parse_spec(SPEC), params, self.store, self.store.journal(), t.cast(t.Any, self))
+        try:
+            run_worker.carry_out(context, RETURNED)
+        finally:
+            self.store.write(context.journal)
+        return context.journal
+
+
+@pytest.fixture(name="world")
+def fixture_world(tmp_path, monkeypatch):
+    world = World(tmp_path)
+    done = types.SimpleNamespace(seconds=1, files=1, bytes=1)
+    copier = types.SimpleNamespace(pull=lambda item, progress: world.copy("pull") or done, compare=lambda item, target: world.copy("compare"))
+    monkeypatch.setattr(Context, "copier", copier)
+    monkeypatch.setattr(Context, "fence", lambda self, state: world.done.append(f"fenced: {state}"))
+    monkeypatch.setattr(Context, "unfence", lambda self, running: world.done.append(f"runs here: {running}"))
+    return world
+
+
+def test_it_runs_here_after_all_data_was_copied_back(world):
+    journal = world.returns()
+    assert world.done == ["state", "hold", "stop", "fenced: moved", "pull", "compare", "runs here: True", "undefine", "discard", "settle"]
+    assert (journal.state, journal.switched, journal.facts["mixed"]) == (RETURNED, False, False)
+
+
+@pytest.mark.parametrize("step", ["pull", "compare"])
+def test_it_runs_at_the_destination_again_if_its_data_cannot_be_copied_back(world, step):
+    world.fails[step] = BackendError("no space.")
+    with pytest.raises(BackendError, match="no space"):
+        world.returns()
+    assert world.done[-3:] == ["run", "settle", "fenced: moved"]
+    journal = world.store.journal()
+    # the move is as before, and can be confirmed or returned
+    assert (world.state, journal.switched, journal.going, journal.downtime) == ("running", True, MOVED, {"seconds": 2.0})
+    # but the old disks are no longer what they were
+    assert journal.facts["mixed"] is True
+    world.fails.clear()
+    assert world.returns().facts["mixed"] is False
+
+
+def test_without_an_answer_the_next_run_continues_the_return(world):
+    world.fails.update(pull=BackendError("link lost."), run=BackendError("link lost."))
+    with pytest.raises(BackendError):
+        world.returns()
+    assert world.store.journal().going == RETURNED
+    world.fails.clear()
+    assert world.returns().state == RETURNED
+
+
+def test_it_was_off_at_the_destination_and_stays_off(world):
+    world.state, world.fails["pull"] = "off", BackendError("no space.")
+    with pytest.raises(BackendError):
+        world.returns()
+    assert "run" not in world.done
+
+
+def test_a_vm_that_was_moved_on_from_there_is_not_touched(world):
+    world.fails["hold"] = RefusedError("the VM is not there any more.")
+    with pytest.raises(RefusedError):
+        world.returns()
+    assert world.done == ["state", "hold"]
+    # so the old copy is neither started here, nor in the way of a confirmation
+    assert world.store.journal().going == MOVED

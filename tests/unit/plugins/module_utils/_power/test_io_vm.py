@@ -1,0 +1,63 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which VM is meant by a name; tests/metal has real ones."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._power import io_vm
+
+LXC, QEMU = "lxc:///system", "qemu:///system"
+
+
+@pytest.fixture(name="closed")
+def fixture_closed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    closed: list[str] = []
+
+    class Machine:
+        """A VM of the table."""
+
+        table: t.ClassVar[dict[str, t.Any]] = {LXC: ["web", "both"], QEMU: ["db", "both"]}
+
+        def __init__(self, uri: str, name: str) -> None:
+            self.uri = uri
+            if name == "lost" and uri == LXC:
+                raise BackendError("no such driver.")
+            if name not in self.table[uri]:
+                raise InputError(f"the host has no VM named {name}.", "vm")
+
+        def close(self) -> None:
+            """The connection is closed."""
+            closed.append(self.uri)
+
+    monkeypatch.setattr(io_vm, "VmMachine", Machine)
+    return closed
+
+
+def test_a_vm_is_found_at_its_driver(closed: list[str]) -> None:
+    assert (io_vm.find("web", None).uri, io_vm.find("db", None).uri, io_vm.find("both", QEMU).uri) == (LXC, QEMU, QEMU)
+    assert not closed
+    with pytest.raises(InputError, match="no VM named lost"):
+        io_vm.find("lost", None)
+
+
+def test_a_name_that_two_drivers_have_is_never_guessed(closed: list[str]) -> None:
+    # off would be the end of the wrong one
+    with pytest.raises(RefusedError, match="uri: the host has 2 VMs named both. Set uri to that of the one that is meant: lxc:///system or qemu:///system"):
+        io_vm.find("both", None)
+    assert closed == [LXC, QEMU]
+
+
+def test_check_mode_refuses_what_a_vm_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = io_vm.VmMachine.__new__(io_vm.VmMachine)
+    machine._uuid = "u"
+    monkeypatch.setattr(machine, "config_xml", lambda uuid: "<domain><os><type>hvm</type></os><devices><disk device='disk'/></devices></domain>", raising=False)
+    machine.check_boot(io_vm.model_power.Boot("disk", False, None))
+    for device in ("pxe", "none", "bios"):
+        with pytest.raises(io_vm.model_power.UnsupportedError):
+            machine.check_boot(io_vm.model_power.Boot(device, False, None))
