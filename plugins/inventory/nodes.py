@@ -352,7 +352,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             # only variables that determine the VMs are read; the host's own variables are kept
             entry = {key: variables[key] for key in ("vms", "node_roles", "ansible_host", "bmc", "hardware") if key in variables}
             virt = [run_inventory.VIRT_ROLE] if run_inventory.VIRT_ROLE in [group.name for group in host.get_groups()] else []
-            yield run_inventory.server(host.name, entry, host.name, virt)
+            yield run_inventory.server(host.name, entry, host.name, virt, variables)
 
     def _lookup(self) -> run_inventory.Lookup:
         return run_inventory.Lookup(
