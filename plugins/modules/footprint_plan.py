@@ -45,7 +45,8 @@ options:
       - "Not available to VMs: C(memory_reserve), C(others_memory), C(others_vcpus). C(vcpu_ratio) overrides O(vcpu_ratio)."
       - "C(roles): only a server with the role V(virt), the default, carries VMs. C(vms) are the VM details of the VMs that
         are listed for the server, C(runs) the ids of those that exist there. Without C(runs), it is unknown which exist; with it, another
-        server for a VM that does not exist yet is not a move. C(copies): the bytes of copies of VMs of other servers, ID to size."
+        server for a VM that does not exist yet is not a move. C(runs_memory) and C(runs_vcpus) are the memory and vCPUs of VMs in C(runs), ID to
+        size; those of a VM that is not in the plan are not available to it. C(copies): the bytes of copies of VMs of other servers, ID to size."
     type: raw
     default: []
   vms:

@@ -170,11 +170,16 @@ def _is_managed(vm: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> 
 
 
 def _guests(found: t.Sequence[t.Mapping[str, t.Any]], variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the ids of the cluster's VMs on a server, and the memory and vCPUs of other running domains."""
+    """Return the cluster's VMs on a server, with memory and vCPUs of those that run, and the memory and vCPUs of other running domains."""
     # the old copy of a moved VM is not counted: the VM is on another server
-    managed = [vm["id"] for vm in found if _is_managed(vm, variables) and not vm.get("moved")]
+    managed = [vm for vm in found if _is_managed(vm, variables) and not vm.get("moved")]
+    holding = [vm for vm in managed if vm.get("state") in _HOLDS]
     others = [vm for vm in found if not _is_managed(vm, variables) and vm.get("state") in _HOLDS]
-    guests: dict[str, t.Any] = {"runs": managed}
+    guests: dict[str, t.Any] = {"runs": [vm["id"] for vm in managed]}
+    if holding:
+        # they count if the plan does not contain the VM
+        guests["runs_memory"] = {vm["id"]: f"{vm.get('memory_mib') or 0} MiB" for vm in holding}
+        guests["runs_vcpus"] = {vm["id"]: vm.get("cpu") or 0 for vm in holding}
     if others:
         guests["others_memory"] = f"{sum(vm.get('memory_mib') or 0 for vm in others)} MiB"
         guests["others_vcpus"] = sum(vm.get("cpu") or 0 for vm in others)
