@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import HOST_FACTS
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import as_list
 
@@ -33,7 +34,7 @@ def servers_from_variables(
     :arg nodes: server → ``node`` as returned by ``virt_node_info``.
     :arg copies: server → ``standbys`` as returned by ``vm_standby_info``.
     """
-    found = [_server(name, hostvars[name], vms.get(name), nodes.get(name) or {}) for name in names]
+    found = [_server(name, hostvars, vms.get(name), nodes.get(name) or {}) for name in names]
     for entry in found:
         held = {each["id"]: each["used_bytes"] for each in (copies or {}).get(entry["name"]) or [] if each["part"] == "standby"}
         if held:
@@ -80,7 +81,8 @@ def _measured(found: t.Any) -> bool:
     return isinstance(found, (list, tuple))
 
 
-def _server(name: str, variables: t.Mapping[str, t.Any], given: t.Any, node: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def _server(name: str, hostvars: t.Mapping[str, t.Any], given: t.Any, node: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    variables = hostvars[name]
     found = given if _measured(given) else []
     facts = variables.get("ansible_facts") or {}
     record = (facts.get("ansible_local") or variables.get("ansible_local") or {}).get("reduced_footprint") or {}
@@ -111,9 +113,24 @@ def _server(name: str, variables: t.Mapping[str, t.Any], given: t.Any, node: t.M
     if _measured(given):
         entry.update(_guests(found, variables))
     if variables.get("vms"):
-        entry["vms"] = variables["vms"]
+        entry["vms"] = _with_roles(variables["vms"], hostvars) if variables.get("footprint_topology") else variables["vms"]
     entry.update(variables.get(GIVEN) or {})
     return {key: value for key, value in entry.items() if value is not None}
+
+
+def _with_roles(vms: t.Any, hostvars: t.Mapping[str, t.Any]) -> t.Any:
+    """Return VM details with the roles that a topology gives the VMs as hosts, in addition to those in the details."""
+    try:
+        entries = as_list(vms, "vms")
+    except InputError:
+        # the module reports it
+        return vms
+    found = []
+    for entry in entries:
+        host = str(entry.get("name") or entry.get("id")) if isinstance(entry, t.Mapping) else ""
+        roles = hostvars[host].get("node_roles") if host in hostvars else None
+        found.append({**entry, "roles": roles} if roles else entry)
+    return found
 
 
 def _bridges(variables: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any]) -> list[str] | None:
