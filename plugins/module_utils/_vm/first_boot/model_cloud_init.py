@@ -136,6 +136,9 @@ def without_secrets(vms: t.Any) -> t.Any:
     mark = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"
     if isinstance(vms, str):
         return mark if any(key in vms for key in CLOUD_INIT_KEYS) else vms
+    if isinstance(vms, t.Mapping):
+        # refused, but shown with the error
+        return {name: mark if name in CLOUD_INIT_KEYS else without_secrets([one])[0] for name, one in vms.items()}
     if not isinstance(vms, (list, tuple)):
         return vms
     return [
