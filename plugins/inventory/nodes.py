@@ -138,7 +138,8 @@ options:
   dhcp_leases:
     description:
       - Lease files of dnsmasq, or of Kea for IPv4 (memfile, for example C(/var/lib/kea/kea-leases4.csv)), each a path or an C(http) or
-        C(https) URL that serves the file.
+        C(https) URL that serves the file. Kea moves leases to the file with the ending C(.2) when it cleans up; beside a path it is read as well, of a URL
+        list both.
       - They are read in order until all addresses are known.
     type: list
     elements: str
