@@ -138,8 +138,7 @@ options:
   dhcp_leases:
     description:
       - Lease files of dnsmasq, or of Kea for IPv4 (memfile, for example C(/var/lib/kea/kea-leases4.csv)), each a path or an C(http) or
-        C(https) URL that serves the file. Kea moves leases to the file with the ending C(.2) when it cleans up; beside a path it is read as well, of a URL
-        list both.
+        C(https) URL that serves the file. Kea moves leases to a file that ends in C(.2); it is read beside a path, of URLs list both.
       - They are read in order until all addresses are known.
     type: list
     elements: str
