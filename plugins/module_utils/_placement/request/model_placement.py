@@ -248,7 +248,7 @@ def parse_count(value: t.Any, path: str, most: int, hint: str, least: int = 1) -
 
     :raises InputError: not an integer, or out of range.
     """
-    if isinstance(value, str) and value.strip().isdigit():
+    if isinstance(value, str) and value.strip().isdecimal():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"{value!r} is not an integer.", path, hint)

@@ -82,3 +82,9 @@ def test_a_vm_that_is_not_in_the_plan_keeps_its_memory():
         with pytest.raises(InputError) as caught:
             question([server(runs_memory=value)])
         assert caught.value.path == path
+
+
+def test_a_digit_that_is_no_number_is_refused_with_its_path():
+    with pytest.raises(InputError) as caught:
+        question([server(cpus="²")])
+    assert caught.value.path == "servers[0].cpus"
