@@ -165,7 +165,7 @@ def lay(
     _check_environments(name, own_groups, topology, resolved, others)
     if topology.declared and not own_groups:
         common["footprint_services"] = dict(topology.declared)
-    prefix = f"{re.sub(r'[^A-Za-z0-9_]', '_', name)}_" if own_groups else ""
+    prefix = _prefix(name) if own_groups else ""
     groups = {f"{prefix}{group}": hosts for group, hosts in resolved.groups.items()}
     if own_groups:
         groups[prefix[:-1]] = tuple(placed.name for placed in resolved.hosts.values() if placed.names)
@@ -202,12 +202,24 @@ def lay(
     return Laid(groups, variables, common, resolved.warnings, prefixed)
 
 
+def _prefix(environment: str) -> str:
+    """Return the prefix of the groups of an environment."""
+    return f"{re.sub(r'[^A-Za-z0-9_]', '_', environment)}_"
+
+
 def _check_environments(name: str, own_groups: bool, topology: Topology, resolved: plan_topology.Resolved, others: t.Sequence[Known]) -> None:
     environments: dict[str, dict[str, t.Sequence[str]]] = {}
     for known in others:
         for environment, services in known.environments.items():
             environments.setdefault(environment, {})[known.name] = services
     environments.pop(name, None)
+    twin = next((one for one in environments if own_groups and _prefix(one) == _prefix(name)), None)
+    if twin is not None:
+        raise RefusedError(
+            f"the groups of {name} would be mixed with those of {twin}, because both begin with {_prefix(name)}.",
+            "environment",
+            "Rename one of the two environments.",
+        )
     if environments and not own_groups and any(placed.names for placed in resolved.hosts.values()):
         raise RefusedError(
             f"{', '.join(environments)} already has services in this inventory, and the groups of {name} would be mixed with its groups.",

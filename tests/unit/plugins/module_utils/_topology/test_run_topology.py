@@ -153,6 +153,13 @@ def test_what_one_environment_gives_a_host_is_not_its_own():
     assert lay(text, {}, [there[1], ("n1", {}, [])], own_groups=True, environment="blue")[0].groups["blue_galera"] == ("n1",)
 
 
+def test_environments_have_groups_with_different_names():
+    others = [("n1", {"footprint_environments": {"ccp.1": ["galera"]}}, []), ("c1", {}, [])]
+    with pytest.raises(RefusedError, match="environment: the groups of ccp-1 would be mixed with those of ccp.1, because both begin with ccp_1_"):
+        lay(TEXT, {}, others, own_groups=True, environment="ccp-1")
+    assert lay(TEXT, {}, others, own_groups=True, environment="ccp-2")[0].groups["ccp_2_galera"] == ("c1",)
+
+
 def test_servers_of_one_environment_are_not_hosts_of_the_next():
     def text(name):
         return {"nodes": {name: {"roles": ["db", "virt"]}}, "roles": {"db": ["database"]}}
