@@ -138,7 +138,7 @@ options:
   dhcp_leases:
     description:
       - Lease files of dnsmasq, or of Kea for IPv4 (memfile, for example C(/var/lib/kea/kea-leases4.csv)), each a path or an C(http) or
-        C(https) URL that serves the file.
+        C(https) URL that serves the file. Kea moves leases to a file that ends in C(.2); it is read beside a path, of URLs list both.
       - They are read in order until all addresses are known.
     type: list
     elements: str
@@ -352,7 +352,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             # only variables that determine the VMs are read; the host's own variables are kept
             entry = {key: variables[key] for key in ("vms", "node_roles", "ansible_host", "bmc", "hardware") if key in variables}
             virt = [run_inventory.VIRT_ROLE] if run_inventory.VIRT_ROLE in [group.name for group in host.get_groups()] else []
-            yield run_inventory.server(host.name, entry, host.name, virt)
+            yield run_inventory.server(host.name, entry, host.name, virt, variables)
 
     def _lookup(self) -> run_inventory.Lookup:
         return run_inventory.Lookup(

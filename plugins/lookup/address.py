@@ -139,7 +139,7 @@ class LookupModule(LookupBase):
         value = self.get_option("port")
         if value is None or isinstance(value, bool):
             return value
-        if str(value).isdigit() and 0 < int(value) < 65536:
+        if str(value).isdecimal() and 0 < int(value) < 65536:
             return int(value)
         raise InputError(f"{value!r} is not a valid port.", "port", "Use true for the port of the service, or a number from 1 to 65535.")
 

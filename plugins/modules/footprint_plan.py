@@ -42,10 +42,12 @@ options:
         C(available)), C(hypervisors) (the usable types, or what M(reduced.footprint.virt_node) proved), C(bridges),
         C(networks), or C(capacity) as M(reduced.footprint.virt_node) returns it. Missing values are assumed to be sufficient, with
         a warning. A server without memory and CPUs carries no VM."
-      - "Not available to VMs: C(memory_reserve), C(others_memory), C(others_vcpus). C(vcpu_ratio) overrides O(vcpu_ratio)."
+      - "Not available to VMs: C(memory_reserve), C(others_memory), C(others_vcpus). C(vcpu_ratio) overrides
+        O(vcpu_ratio). The reserve and the ratio in C(capacity) override the options as well."
       - "C(roles): only a server with the role V(virt), the default, carries VMs. C(vms) are the VM details of the VMs that
         are listed for the server, C(runs) the ids of those that exist there. Without C(runs), it is unknown which exist; with it, another
-        server for a VM that does not exist yet is not a move. C(copies): the bytes of copies of VMs of other servers, ID to size."
+        server for a VM that does not exist yet is not a move. C(runs_memory) and C(runs_vcpus) are the memory and vCPUs of VMs in C(runs), ID to
+        size; those of a VM that is not in the plan are not available to it. C(copies): the bytes of copies of VMs of other servers, ID to size."
     type: raw
     default: []
   vms:
@@ -77,11 +79,11 @@ options:
     type: str
     choices: [reduced, '100', '300', '500', '1000']
   memory_reserve:
-    description: Memory reserved for each host. A number is in GiB; a unit can be given.
+    description: Memory reserved for each host that has no C(memory_reserve) in O(servers). A number is in GiB; a unit can be given.
     type: str
     default: 1 GiB
   vcpu_ratio:
-    description: Maximum number of vCPUs per CPU of a host.
+    description: Maximum number of vCPUs per CPU of a host that has no C(vcpu_ratio) in O(servers).
     type: float
     default: 4.0
   pool:

@@ -45,6 +45,7 @@ options:
   state:
     description:
       - V(known) records servers that have no record yet. The record of another machine with the same name is not changed, with a warning.
+        Two names with one C(machine_id) cause a warning as well.
       - V(replacing) records that the machine takes over the name of the recorded one.
       - V(replaced) records that this is completed.
     type: str

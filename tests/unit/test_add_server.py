@@ -43,3 +43,20 @@ def test_the_account_of_the_probe_is_dropped_on_a_controller_that_answers(tmp_pa
     assert (code != 0) is refused, output
     assert [call["host"] for call in control.calls()] == ["metal1", "metal2"]
     assert not refused or "no controller drops it: down; the server is not running." in " ".join(output.split())
+
+
+def test_the_plan_knows_copies_networks_and_the_pool_of_the_servers(tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "footprint_plan")
+    control.answers = {"footprint_plan localhost": {"changed": False}}
+    (play,) = [play for play in yaml.safe_load((ROOT / "playbooks/add_server.yml").read_text("utf-8")) if play["name"] == "Plan the moves of controllers"]
+    found = {
+        "__add_server_found": {"vms": []},
+        "__add_server_node": {"node": {"libvirt": True, "networks": [{"name": "lan", "active": True}], "pools": {}}},
+        "__add_server_standbys": {"standbys": [{"id": "db", "part": "standby", "used_bytes": 5}]},
+    }
+    variables = {**play["vars"], "footprint_cluster": "lab", "virt_host_pool": "fast"}
+    code, output = control.play([{"ansible.builtin.set_fact": found}, play["tasks"][0]], **variables)
+    assert code == 0, output
+    (call,) = control.calls("footprint_plan")
+    (server,) = call["arguments"]["servers"]
+    assert (call["arguments"]["pool"], server["copies"], server["networks"]) == ("fast", {"db": 5}, ["lan"])

@@ -250,3 +250,9 @@ def test_a_question_without_an_answer_is_no_answer(variable: str) -> None:
     files = [*PLAYBOOKS.values(), *ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("roles/*/vars/*.yml")]
     found = [path.name for path in files if re.search(UNPREPARED.format(variable), path.read_text("utf-8"))]
     assert not found, f"an empty answer for {variable} arrives as null or as an empty text"
+
+
+def test_no_question_hides_the_server_of_the_master() -> None:
+    """An empty answer would override the inventory, and the migration would start on another server than its continuation and its rollback."""
+    asking = [name for name, question in ALL_QUESTIONS if question["variable"] == "master_migrate_destination"]
+    assert not asking

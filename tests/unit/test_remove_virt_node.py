@@ -49,9 +49,10 @@ def test_a_server_on_which_the_cloud_starts_instances_is_not_removed(
 
 
 def test_a_member_whose_queue_is_down_does_not_count_as_remaining(tmp_path: pathlib.Path) -> None:
-    control = ControlNode(tmp_path, "controlplane_info", "vm_info", "virt_node_info", "footprint_plan", "virt_node")
+    control = ControlNode(tmp_path, "controlplane_info", "vm_info", "virt_node_info", "vm_standby_info", "footprint_plan", "virt_node")
     # the servers are the members themselves
     shared = {**LOCAL, "footprint_cluster": "lab", "remove_virt_node_quorums": ["virt"], "galera_group": "virt", "rabbitmq_group": "virt"}
+    shared["virt_host_pool"] = "fast"
     control.more = {name: {**shared, "ansible_host": f"192.0.2.1{name[-1]}"} for name in ("metal1", "metal3")}
     healthy = look(galera=galera(), rabbitmq=rabbitmq(NAMES))
     control.answers = {
@@ -59,6 +60,7 @@ def test_a_member_whose_queue_is_down_does_not_count_as_remaining(tmp_path: path
         "controlplane_info metal3": {"controlplane": look(galera=galera(), rabbitmq=rabbitmq(state="inactive"))},
         **{f"vm_info {name}": {"vms": []} for name in NAMES},
         **{f"virt_node_info {name}": {"node": {}} for name in NAMES},
+        **{f"vm_standby_info {name}": {"standbys": [{"id": "db", "part": "standby", "used_bytes": 5}]} for name in NAMES},
         "footprint_plan localhost": {"servers": []},
         "virt_node metal2": {"changed": True, "removal": {"lines": ["remove record"]}, "actions": []},
     }
@@ -67,6 +69,8 @@ def test_a_member_whose_queue_is_down_does_not_count_as_remaining(tmp_path: path
     assert code == 0, output
     (call,) = control.calls("virt_node")
     assert {one["name"]: one["alive"] for one in call["arguments"]["quorums"]["virt"]} == {"metal1": True, "metal2": True, "metal3": False}, output
+    (plan,) = control.calls("footprint_plan")
+    assert plan["arguments"]["pool"] == "fast" and all(server["copies"] == {"db": 5} for server in plan["arguments"]["servers"])
     # one that does not answer
     control.answers["controlplane_info metal1"] = {"unreachable": True, "msg": "down"}
     code, output = control.run(str(ROOT / "playbooks/remove_virt_node.yml"), "-e", "remove_virt_node_name=metal2", **values)

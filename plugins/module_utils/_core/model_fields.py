@@ -35,7 +35,8 @@ def number(value: t.Any, default: int, least: int, most: int, path: str) -> int:
     if value is None:
         return default
     try:
-        if isinstance(value, bool):
+        # a fraction would be cut off, and infinity cannot be converted
+        if isinstance(value, bool) or isinstance(value, float) and not value.is_integer():
             raise TypeError
         found = int(value)
     except (TypeError, ValueError) as error:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import socket
 import time
@@ -25,6 +26,11 @@ except ImportError:
 # Far above the lease file of a whole site; an endless response must not fill the memory.
 _MOST_BYTES = 4 * 1024 * 1024
 
+# Kea starts a new lease file at each cleanup, by default every hour. Earlier leases are in the result of the last one and in the file that is being
+# cleaned up; or, before this is removed, in the new result.
+_KEA_HEADER = "address,hwaddr,"
+_KEA_EARLIER, _KEA_COMPLETED = (".2", ".1"), ".completed"
+
 # The discard port: nothing answers there, but the kernel has to resolve the MAC address first.
 _DISCARD = 9
 
@@ -41,10 +47,21 @@ def read_leases(location: str, timeout: float) -> str:
             # the admin network is reached directly, not through a proxy that the control node uses for the internet
             with open_url(location, timeout=timeout, use_proxy=False) as answer:
                 return answer.read(_MOST_BYTES).decode("utf-8", "replace")
-        return pathlib.Path(location).expanduser().read_text(encoding="utf-8", errors="replace")
+        path = pathlib.Path(location).expanduser()
+        text = path.read_text(encoding="utf-8", errors="replace")
+        return f"{_earlier(str(path))}{text}" if text.startswith(_KEA_HEADER) else text
     except Exception as error:
         # open_url raises a dozen kinds of exceptions; all of them mean that the file cannot be read
         raise BackendError(f"cannot read the leases at {location}: {error}") from error
+
+
+def _earlier(path: str) -> str:
+    """Return the leases from before the last cleanup of a lease file of Kea, the oldest first; files that are missing or unreadable are left out."""
+    texts = []
+    for ending in (_KEA_COMPLETED,) if pathlib.Path(f"{path}{_KEA_COMPLETED}").exists() else _KEA_EARLIER:
+        with contextlib.suppress(OSError):
+            texts.append(pathlib.Path(f"{path}{ending}").read_text(encoding="utf-8", errors="replace"))
+    return "".join(f"{text.rstrip()}\n" for text in texts if text.startswith(_KEA_HEADER))
 
 
 def neighbours() -> str:

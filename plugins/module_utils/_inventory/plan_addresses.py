@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import ipaddress
@@ -68,7 +69,7 @@ def _dnsmasq_rows(text: str) -> list[tuple[float, str, str]]:
         fields = line.split()
         if fields[:1] == ["duid"]:
             break
-        if len(fields) < 4 or not fields[0].isdigit():
+        if len(fields) < 4 or not fields[0].isdecimal():
             continue
         # a hardware type other than Ethernet is a prefix of the MAC: 06-aa:bb:…
         rows.append((float(fields[0]) or float("inf"), fields[1].lower().rpartition("-")[2], fields[2]))
@@ -80,11 +81,14 @@ def _kea_rows(text: str) -> list[tuple[float, str, str]]:
 
     A lifetime of 0 deletes the lease, and the largest number never expires. Declined and reclaimed leases have another state than 0.
     """
-    current: dict[str, t.Mapping[str, str | None]] = {row["address"]: row for row in csv.DictReader(text.splitlines()) if row.get("address")}
+    current: dict[str, t.Mapping[str, str | None]] = {}
+    # a damaged file ends at the first field that is no field
+    with contextlib.suppress(csv.Error):
+        current.update((row["address"], row) for row in csv.DictReader(text.splitlines()) if row.get("address"))
     rows: list[tuple[float, str, str]] = []
     for address, row in current.items():
         lifetime, expiry = row.get("valid_lifetime") or "", row.get("expire") or ""
-        if (row.get("state") or "0") == "0" and lifetime.isdigit() and expiry.isdigit() and int(lifetime):
+        if (row.get("state") or "0") == "0" and lifetime.isdecimal() and expiry.isdecimal() and int(lifetime):
             rows.append((float("inf") if int(lifetime) == _KEA_FOREVER else float(expiry), (row.get("hwaddr") or "").lower(), address))
     return rows
 

@@ -17,8 +17,8 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError, kind_of
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_json_text import parse_json
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import DIRECTORY, environment_name
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_WITNESS
-from ansible_collections.reduced.footprint.plugins.module_utils._inventory import io_addresses, model_hardware, plan_addresses, plan_witness
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE, ROLE_WITNESS
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import io_addresses, model_hardware, plan_addresses, plan_places, plan_witness
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.plan_addresses import Found, Table
 from ansible_collections.reduced.footprint.plugins.module_utils._power import model_bmc
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails, parse_vms
@@ -39,6 +39,7 @@ class Server:
 
     :arg variables: its host variables, without ``vms`` and roles.
     :arg path: its path in the user's input, for messages.
+    :arg place: the address at which Ansible reaches it, with a port if that is set; empty if its variables do not show it.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Server:
     vms: t.Any
     variables: t.Mapping[str, t.Any]
     path: str
+    place: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,10 +108,11 @@ def parse_servers(value: t.Any, path: str = "servers") -> tuple[Server, ...]:
     return tuple(server(str(name), entry, f"{path}.{name}") for name, entry in value.items())
 
 
-def server(name: str, entry: t.Any, path: str, more_roles: t.Sequence[str] = ()) -> Server:
+def server(name: str, entry: t.Any, path: str, more_roles: t.Sequence[str] = (), connection: t.Mapping[str, t.Any] | None = None) -> Server:
     """Parse one server.
 
     :arg entry: its variables, with ``roles`` or ``node_roles`` and ``vms``; ``None`` means none.
+    :arg connection: its connection variables, if ``entry`` does not have all of them.
     :raises InputError: roles are not a list of names, or an invalid ``bmc`` or ``hardware``.
     :raises RefusedError: ``bmc`` has the address of the server itself.
     """
@@ -125,7 +128,8 @@ def server(name: str, entry: t.Any, path: str, more_roles: t.Sequence[str] = ())
     if variables.get("bmc") is not None:
         model_bmc.check_entry(variables["bmc"], variables.get("ansible_host"), f"{path}.bmc")
     model_hardware.parse(variables.get("hardware"), f"{path}.hardware")
-    return Server(name, tuple(dict.fromkeys((*roles, *more_roles))), entry.get("vms"), variables, path)
+    place = plan_places.place(name, variables if connection is None else connection)
+    return Server(name, tuple(dict.fromkeys((*roles, *more_roles))), entry.get("vms"), variables, path, place)
 
 
 def parse(cluster: str, servers: t.Sequence[Server]) -> Inventory:
@@ -169,6 +173,9 @@ def _refuse_duplicates(servers: t.Sequence[Server], machines: t.Sequence[Machine
 
     for item in servers:
         once("name", item.name, item.path, "Give every server a unique name.")
+        if item.place and {VIRT_ROLE, ROLE_COMPUTE}.intersection(item.roles):
+            # the VMs of both would be on one machine, whose loss takes all of them
+            once("address", item.place, f"{item.path}.ansible_host", "Correct the address: each server is another machine.")
         if item.variables.get("bmc") is not None:
             host, port, system = model_bmc.parse(item.variables["bmc"]).place
             # two servers with one controller: one of them would be powered off in place of the other
@@ -183,7 +190,7 @@ def _refuse_duplicates(servers: t.Sequence[Server], machines: t.Sequence[Machine
         once("id", vm.id, f"{vm.path}.id", "Give every VM an id that is unique in the cluster.")
         once("name", vm.name, f"{vm.path}.name" if vm.name != vm.id else f"{vm.path}.id", "Give every VM and server a unique name.")
         once("uuid", vm.uuid, f"{vm.path}.uuid", "Remove the UUID; it derives from cluster and id.")
-        once("address", vm.address, f"{vm.path}.address", "Give every VM a unique address.")
+        once("address", vm.address, f"{vm.path}.address", "Give every VM an address that no other VM or server has.")
         for index, mac in enumerate(vm.macs):
             once("mac", mac, f"{vm.path}.nics[{index}].mac", "Give one of the two NICs a different MAC.")
 

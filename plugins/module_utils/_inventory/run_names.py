@@ -97,6 +97,8 @@ def unknown_variables(hosts: t.Mapping[str, t.Mapping[str, t.Any]], known: plan_
     found: dict[str, list[str]] = {}
     for host, variables in hosts.items():
         others = variables.get(plan_names.OTHERS) or ()
+        # one name as text: its letters, of which * matches everything, are no names
+        others = (others,) if isinstance(others, str) else others
         declared = variables.get("footprint_services") or {}
         # a declared service may have the name of one of the collection, and a role of its own
         foreign = [f"{name.replace('-', '_')}_*" for name, entry in dict(declared).items() if isinstance(entry, t.Mapping) and entry.get("role")]

@@ -244,9 +244,6 @@ def _mtus(entries: list[tuple[t.Any, str]], links: t.Mapping[str, Link]) -> dict
     mtus: dict[str, int] = {}
     for entry, path in entries:
         lower = [mtus[port] if port in mtus else links[port].mtu if port in links else _USUAL_MTU for port in entry.ports]
-        if isinstance(entry, Vlan) and entry.link in links and (entry.mtu or 0) > links[entry.link].mtu:
-            message = f"the MTU {entry.mtu} of {entry.name} exceeds the MTU {links[entry.link].mtu} of {entry.link}."
-            raise RefusedError(message, f"{path}.mtu", f"Raise the MTU of {entry.link} first.")
         mtu = entry.mtu or min(lower, default=_USUAL_MTU)
         if entry.mtu or mtu != _USUAL_MTU:
             mtus[entry.name] = mtu
@@ -255,4 +252,18 @@ def _mtus(entries: list[tuple[t.Any, str]], links: t.Mapping[str, Link]) -> dict
         for port in entry.ports:
             if entry.name in mtus and port not in links:
                 mtus[port] = max(mtus[entry.name], mtus.get(port, 0))
+    for entry, path in entries:
+        for vlan, link in _vlans(entry, links):
+            mtu = mtus.get(entry.name, 0)
+            if mtu > links[link].mtu:
+                message = f"the MTU {mtu} of {vlan} exceeds the MTU {links[link].mtu} of {link}."
+                raise RefusedError(message, f"{path}.mtu", f"Raise the MTU of {link} first.")
     return mtus
+
+
+def _vlans(entry: t.Any, links: t.Mapping[str, Link]) -> list[tuple[str, str]]:
+    """Return the VLANs on existing links that get the MTU of a device: itself or its ports, each with its link, whose MTU is not changed."""
+    if isinstance(entry, Vlan):
+        return [(entry.name, entry.link)] if entry.link in links else []
+    lower = [(port, links[port].lower) for port in entry.ports if port in links and links[port].kind == model_network.VLAN]
+    return [(port, link) for port, link in lower if link in links]

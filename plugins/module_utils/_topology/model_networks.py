@@ -85,8 +85,11 @@ def overlap(one: Prefix, other: Prefix) -> bool:
 
 
 def network_of(service: str, networks: t.Mapping[str, Network]) -> str:
-    """Return the name of the network that a service uses."""
-    listed = next((network.name for network in networks.values() if service in network.services), "")
+    """Return the name of the network that a service uses.
+
+    :arg service: its name, or the prefix of its variables, which has underscores instead of hyphens.
+    """
+    listed = next((network.name for network in networks.values() if service in (*network.services, *(one.replace("-", "_") for one in network.services))), "")
     return listed or USUAL.get(service, MANAGEMENT)
 
 

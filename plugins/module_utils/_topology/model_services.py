@@ -169,7 +169,7 @@ def _service(name: str, entry: dict[str, t.Any], path: str) -> Service:
     if "defaults" in entry:
         shared["defaults"] = mapping_of(entry["defaults"], f"{path}.defaults", "Write the role's defaults without the prefix of the role.")
     for key in ("scheme", "frontend", "group"):
-        if key in entry:
+        if entry.get(key) is not None:
             shared[key] = str(entry[key])
     for key in ("exclusive", "check"):
         if key in entry:

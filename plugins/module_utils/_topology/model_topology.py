@@ -11,7 +11,7 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, did_you_mean, number
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import SLIP, check_known, did_you_mean, near_miss, number
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_networks, model_services
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import CONTROLLER, WITNESS, Service, mapping_of, names_of
 
@@ -63,7 +63,7 @@ def parse_topology(value: t.Mapping[str, t.Any]) -> Topology:
     """
     services = model_services.parse_services(value.get("services"))
     roles = _roles(value.get("roles"), services)
-    model_networks.parse_networks(value.get("networks"), "networks")
+    _check_networks(value.get("networks"), services)
     return Topology(
         nodes=tuple(_nodes(value.get("nodes"), roles)),
         roles=roles,
@@ -74,6 +74,18 @@ def parse_topology(value: t.Mapping[str, t.Any]) -> Topology:
         declared=mapping_of(value.get("services"), "services", ""),
         networks=mapping_of(value.get("networks"), "networks", ""),
     )
+
+
+def _check_networks(value: t.Any, services: t.Mapping[str, Service]) -> None:
+    """Check the networks, and the names of services in them: one that is not found uses the network management."""
+    for network in model_networks.parse_networks(value, "networks").values():
+        for index, name in enumerate(network.services):
+            path, service = f"networks.{network.name}.services[{index}]", services.get(name)
+            near = near_miss(name, {*(one.name for one in services.values() if one.role), *model_networks.USUAL}, SLIP)
+            if service is None and near:
+                raise InputError(f"unknown service {name!r}.", path, f"Did you mean {near}?")
+            if service is not None and service.service_def:
+                raise InputError(f"{name} stands for the service {service.service_def}.", path, f"List {service.service_def} instead.")
 
 
 def _roles(value: t.Any, services: t.Mapping[str, Service]) -> dict[str, tuple[str, ...]]:

@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import SLIP, check_known, near_miss
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE, ROLE_VIRT
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_roles import wants_nested
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import plan_names
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.run_inventory import Host, Inventory, Server
@@ -43,12 +44,16 @@ class Known:
 
 @dataclasses.dataclass(frozen=True)
 class Laid:
-    """The additions of the topology: groups, variables of hosts, variables of all hosts, warnings."""
+    """The additions of the topology: groups, variables of hosts, variables of all hosts, warnings.
+
+    :arg prefixed: the roles that have groups with the name of the environment only, unless they are a host's own.
+    """
 
     groups: t.Mapping[str, tuple[str, ...]]
     variables: t.Mapping[str, t.Mapping[str, t.Any]]
     common: t.Mapping[str, t.Any]
     warnings: tuple[str, ...]
+    prefixed: frozenset[str] = frozenset()
 
 
 def parse(own: t.Mapping[str, t.Any], included: t.Sequence[tuple[str, t.Any]] = ()) -> Topology:
@@ -160,7 +165,7 @@ def lay(
     _check_environments(name, own_groups, topology, resolved, others)
     if topology.declared and not own_groups:
         common["footprint_services"] = dict(topology.declared)
-    prefix = f"{re.sub(r'[^A-Za-z0-9_]', '_', name)}_" if own_groups else ""
+    prefix = _prefix(name) if own_groups else ""
     groups = {f"{prefix}{group}": hosts for group, hosts in resolved.groups.items()}
     if own_groups:
         groups[prefix[:-1]] = tuple(placed.name for placed in resolved.hosts.values() if placed.names)
@@ -192,7 +197,14 @@ def lay(
                 if service.role and service.group_name in resolved.groups:
                     found.setdefault(f"{service.variable_prefix}_group", f"{prefix}{service.group_name}")
         variables[placed.name] = found
-    return Laid(groups, variables, common, resolved.warnings)
+    # what a server is for all environments keeps its group
+    prefixed = frozenset(topology.roles) - {ROLE_VIRT, ROLE_COMPUTE} if own_groups else frozenset()
+    return Laid(groups, variables, common, resolved.warnings, prefixed)
+
+
+def _prefix(environment: str) -> str:
+    """Return the prefix of the groups of an environment."""
+    return f"{re.sub(r'[^A-Za-z0-9_]', '_', environment)}_"
 
 
 def _check_environments(name: str, own_groups: bool, topology: Topology, resolved: plan_topology.Resolved, others: t.Sequence[Known]) -> None:
@@ -201,6 +213,13 @@ def _check_environments(name: str, own_groups: bool, topology: Topology, resolve
         for environment, services in known.environments.items():
             environments.setdefault(environment, {})[known.name] = services
     environments.pop(name, None)
+    twin = next((one for one in environments if own_groups and _prefix(one) == _prefix(name)), None)
+    if twin is not None:
+        raise RefusedError(
+            f"the groups of {name} would be mixed with those of {twin}, because both begin with {_prefix(name)}.",
+            "environment",
+            "Rename one of the two environments.",
+        )
     if environments and not own_groups and any(placed.names for placed in resolved.hosts.values()):
         raise RefusedError(
             f"{', '.join(environments)} already has services in this inventory, and the groups of {name} would be mixed with its groups.",
@@ -236,5 +255,7 @@ def over(hosts: t.Sequence[Host], laid: Laid) -> tuple[Host, ...]:
         variables = {**laid.variables.get(host.name, {}), **host.variables}
         variables["node_roles"] = laid.variables.get(host.name, {}).get("node_roles", host.variables.get("node_roles", []))
         added = tuple(group for group, members in laid.groups.items() if host.name in members)
-        result.append(Host(host.name, tuple(dict.fromkeys((*host.groups, *added))), variables))
+        own = variables.get(TOPOLOGY, {}).get("own_roles", ())
+        groups = [group for group in host.groups if group not in laid.prefixed or group in own]
+        result.append(Host(host.name, tuple(dict.fromkeys((*groups, *added))), variables))
     return tuple(result)

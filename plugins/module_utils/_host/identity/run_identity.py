@@ -46,11 +46,13 @@ def apply(
     records: list[dict[str, t.Any]] = []
     lines: list[str] = []
     warnings: list[str] = []
+    names: dict[str, list[str]] = {}
     for number, given in enumerate(machines):
         path = f"machines[{number}]"
         name, machine = parse_name(given.get("name"), f"{path}.name"), parse_machine(given, path)
         if not machine.machine_id:
             raise InputError("is required.", f"{path}.machine_id", "Copy /etc/machine-id of the server.")
+        names.setdefault(machine.machine_id, []).append(name)
         before = io_identity.read(name, home)
         after, warning = _next(name, machine, before, state, at, proof)
         warnings += [warning] if warning else []
@@ -59,8 +61,16 @@ def apply(
             lines.append(f"{name}: {after.machine.machine_id} at {after.machine.address or 'an unknown address'}, {after.state}")
             if not check_mode:
                 io_identity.write(after, home)
+    warnings += [_twins(same) for same in names.values() if len(same) > 1]
     text = "".join(f"{line}\n" for line in lines)
     return {"changed": bool(lines), "records": records, "warnings": warnings, "diff": {"before": "", "after": text}}
+
+
+def _twins(names: t.Sequence[str]) -> str:
+    return (
+        f"{' and '.join(names)} have the same machine-id. If they are one machine with two addresses, its loss takes the VMs of both: remove one of them from "
+        "the inventory. If its system was copied, remove /etc/machine-id on one of them and run systemd-machine-id-setup there."
+    )
 
 
 def _next(name: str, machine: Machine, before: Identity | None, state: str, at: str, proof: str) -> tuple[Identity, str]:

@@ -120,6 +120,7 @@ def remove_node(request: RemovalRequest, *, check_mode: bool, backend: t.Any = N
     if request.erase == DISKS and not request.remove_vms:
         raise InputError("disks requires remove_vms.", "erase", "Set remove_vms: true, or omit erase.")
     text, recorded = backend.read_recorded(request.facts_file)
+    _check_name(node, recorded)
     removal = _Removal(request, policy, backend, check_mode)
     there = removal.read(_details(node, recorded, request.cluster))
     if not there and ROLE_VIRT in (_recorded(recorded, "roles") or ()):
@@ -136,6 +137,20 @@ def remove_node(request: RemovalRequest, *, check_mode: bool, backend: t.Any = N
         if not check_mode and removal.result.refusal is None:
             removal.do(plan, bool(text) and not others)
     return removal.result
+
+
+def _check_name(node: t.Any, recorded: t.Mapping[str, t.Any]) -> None:
+    """Check that the machine is the node, not another one at its address.
+
+    :raises RefusedError: it was prepared with another name for the same cluster.
+    """
+    name = str(_recorded(recorded, "name") or "")
+    if name not in ("", node.name) and _recorded(recorded, "cluster") == node.cluster:
+        raise RefusedError(
+            f"the machine that answers as {node.name} is recorded as the node {name}. Nothing was changed.",
+            "name",
+            "Correct the address of the node. If the server was renamed, run provision_virt first.",
+        )
 
 
 def _details(node: t.Any, recorded: t.Mapping[str, t.Any], cluster: str) -> dict[tuple[str, str], dict[str, t.Any]]:

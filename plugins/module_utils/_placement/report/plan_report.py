@@ -223,8 +223,11 @@ def _warnings(placement: Placement) -> list[str]:
     ids = {vm.details.id for vm in problem.vms}
     for server in problem.servers:
         others = [name for name in server.runs if name not in ids]
-        if others:
-            found.append(f"{server.name} runs {listing(others)}, which are not in the VM details of this plan: they stay, and their memory is not counted.")
+        for is_counted in (True, False):
+            names = [name for name in others if (name in server.held) is is_counted]
+            if names:
+                end = "not available to the plan" if is_counted else "not counted"
+                found.append(f"{server.name} has {listing(names)}, which are not in the VM details of this plan: they stay, and their memory is {end}.")
     if question.policy.thin_ratio > 1:
         found.append(f"pools are overcommitted up to {question.policy.thin_ratio:g} times: when a pool is full, writes fail for all VMs in it.")
     return found

@@ -77,9 +77,13 @@ def shown_parameters(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 def _shown_servers(servers: t.Any) -> t.Any:
     if isinstance(servers, str):
         return without_secrets(servers)
-    if not isinstance(servers, (list, tuple)):
-        return servers
-    return [{**server, "vms": without_secrets(server.get("vms"))} if isinstance(server, t.Mapping) else server for server in servers]
+    if isinstance(servers, t.Mapping):
+        return {name: _shown_server(server) for name, server in servers.items()}
+    return [_shown_server(server) for server in servers] if isinstance(servers, (list, tuple)) else servers
+
+
+def _shown_server(server: t.Any) -> t.Any:
+    return {**server, "vms": without_secrets(server["vms"])} if isinstance(server, t.Mapping) and "vms" in server else server
 
 
 def plan_footprint(request: PlanRequest) -> PlanResult:

@@ -36,7 +36,8 @@ class PlanServer:
 
     ``disk`` is in bytes. ``runs`` are the ids of the VMs that are on it now. ``sized`` are the pools whose size is known;
     ``credits`` those of them whose free bytes already exclude what the existing VMs use. ``capacity`` is ``None`` for a
-    server that was not measured: it carries no VM. ``copies`` are the bytes of copies of VMs of other servers by id.
+    server that was not measured: it carries no VM. ``copies`` are the bytes of copies of VMs of other servers by id, ``held`` the MiB and vCPUs
+    of VMs in ``runs`` by id.
     """
 
     name: str
@@ -54,6 +55,7 @@ class PlanServer:
     runs: tuple[str, ...]
     path: str
     copies: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
+    held: t.Mapping[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
 
     @property
     def memory_mib(self) -> int | None:
@@ -246,7 +248,7 @@ def parse_count(value: t.Any, path: str, most: int, hint: str, least: int = 1) -
 
     :raises InputError: not an integer, or out of range.
     """
-    if isinstance(value, str) and value.strip().isdigit():
+    if isinstance(value, str) and value.strip().isdecimal():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"{value!r} is not an integer.", path, hint)

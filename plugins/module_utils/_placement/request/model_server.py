@@ -43,7 +43,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 
 _SERVER_KEYS = (
     "name", "roles", "memory", "ram", "cpus", "cpu", "arch", "disk", "pools", "hypervisors", "bridges", "networks", "memory_reserve",
-    "vcpu_ratio", "others_memory", "others_vcpus", "capacity", "vms", "runs", "copies",
+    "vcpu_ratio", "others_memory", "others_vcpus", "capacity", "vms", "runs", "runs_memory", "runs_vcpus", "copies",
 )  # fmt: skip
 _POOL_KEYS = (
     "capacity", "available", "capacity_bytes", "available_bytes", "path", "volumes", "reserve_bytes",
@@ -52,6 +52,8 @@ _POOL_KEYS = (
 )  # fmt: skip
 _HINT_SERVER = "Write each server as a mapping, e.g. {name: metal1, memory: 64, cpus: 16}."
 _HINT_CPUS = "Write the number of logical CPUs, e.g. 16."
+_HINT_VCPUS = "Write a number of vCPUs."
+_MOST_VCPUS = 10**6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +104,19 @@ def parse_question(
     placed.update(now)
     exists.update((vm_id, True) for vm_id in now)
     _check_standbys(details, found, now)
+    ids = {vm.id for vm in details}
+    found = [_with_unlisted(server, ids) for server in found]
     return PlacementQuestion(cluster, tuple(found), tuple(_plan_vm(vm, placed.get(vm.id), exists.get(vm.id), names) for vm in details), wanted, policy)
+
+
+def _with_unlisted(server: PlanServer, ids: set[str]) -> PlanServer:
+    """Take what VMs of the cluster that are not in the plan use from a server: they stay there."""
+    sizes = [size for vm_id, size in server.held.items() if vm_id not in ids]
+    if server.capacity is None or not sizes:
+        return server
+    memory, vcpus = (sum(size[part] for size in sizes) for part in (0, 1))
+    capacity = dataclasses.replace(server.capacity, others_mib=server.capacity.others_mib + memory, others_vcpus=server.capacity.others_vcpus + vcpus)
+    return dataclasses.replace(server, capacity=capacity)
 
 
 def _check_standbys(details: t.Iterable[VmDetails], servers: t.Iterable[PlanServer], now: t.Mapping[str, str]) -> None:
@@ -185,17 +199,26 @@ def _parse_server(entry: t.Any, path: str, cluster: str, policy: PlacementPolicy
         networks=_set_or_nothing(entry.get("networks"), f"{path}.networks"),
         runs=parse_names(entry.get("runs"), f"{path}.runs"),
         path=path,
-        copies=_parse_copies(entry.get("copies"), f"{path}.copies"),
+        copies=_by_id(entry, "copies", path, lambda value, where: parse_bytes(value, where, "B")),
+        held=_parse_held(entry, path),
     )
     return server, vms
 
 
-def _parse_copies(value: t.Any, path: str) -> dict[str, int]:
+def _parse_held(entry: t.Mapping[str, t.Any], path: str) -> dict[str, tuple[int, int]]:
+    """Return the MiB and vCPUs of existing VMs by id."""
+    memory = _by_id(entry, "runs_memory", path, parse_bytes)
+    vcpus = _by_id(entry, "runs_vcpus", path, lambda value, where: parse_count(value, where, _MOST_VCPUS, _HINT_VCPUS, 0))
+    return {vm_id: (-(-memory.get(vm_id, 0) // MIB), vcpus.get(vm_id, 0)) for vm_id in {**memory, **vcpus}}
+
+
+def _by_id(entry: t.Mapping[str, t.Any], key: str, path: str, convert: t.Callable[[t.Any, str], int]) -> dict[str, int]:
+    value, where = entry.get(key), f"{path}.{key}"
     if value in (None, ""):
         return {}
     if not isinstance(value, t.Mapping):
-        raise InputError(f"expected a mapping, got {kind_of(value)}.", path, "Write ID: SIZE for each VM that has copies on the server.")
-    return {str(key): parse_bytes(size, f"{path}.{key}", "B") for key, size in value.items()}
+        raise InputError(f"expected a mapping, got {kind_of(value)}.", where, "Write ID: VALUE for each VM.")
+    return {str(vm_id): convert(one, f"{where}.{vm_id}") for vm_id, one in value.items()}
 
 
 def _set_or_nothing(value: t.Any, path: str) -> frozenset[str] | None:
@@ -208,7 +231,7 @@ def _parse_capacity(both: _Entry, policy: CapacityPolicy, pools: t.Mapping[str, 
     reserve = both.first(("memory_reserve",), "memory_reserve_mib", parse_bytes, "MiB")
     ratio = both.first(("vcpu_ratio",), "vcpu_ratio", lambda value, path: parse_ratio(value, path, "Write how many vCPUs one CPU may carry, e.g. 4."))
     others = both.first(("others_memory",), "others_mib", parse_bytes, "MiB") or 0
-    vcpus = both.first(("others_vcpus",), "others_vcpus", lambda value, path: parse_count(value, path, 10**6, "Write a number of vCPUs.", 0)) or 0
+    vcpus = both.first(("others_vcpus",), "others_vcpus", lambda value, path: parse_count(value, path, _MOST_VCPUS, _HINT_VCPUS, 0)) or 0
     if memory is None and cpus is None:
         return None
     for value, key in ((memory, "memory"), (cpus, "cpus")):

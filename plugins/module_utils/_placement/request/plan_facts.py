@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import HOST_FACTS
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import as_list
 
@@ -33,7 +34,7 @@ def servers_from_variables(
     :arg nodes: server → ``node`` as returned by ``virt_node_info``.
     :arg copies: server → ``standbys`` as returned by ``vm_standby_info``.
     """
-    found = [_server(name, hostvars[name], vms.get(name), nodes.get(name) or {}) for name in names]
+    found = [_server(name, hostvars, vms.get(name), nodes.get(name) or {}) for name in names]
     for entry in found:
         held = {each["id"]: each["used_bytes"] for each in (copies or {}).get(entry["name"]) or [] if each["part"] == "standby"}
         if held:
@@ -80,7 +81,8 @@ def _measured(found: t.Any) -> bool:
     return isinstance(found, (list, tuple))
 
 
-def _server(name: str, variables: t.Mapping[str, t.Any], given: t.Any, node: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+def _server(name: str, hostvars: t.Mapping[str, t.Any], given: t.Any, node: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    variables = hostvars[name]
     found = given if _measured(given) else []
     facts = variables.get("ansible_facts") or {}
     record = (facts.get("ansible_local") or variables.get("ansible_local") or {}).get("reduced_footprint") or {}
@@ -111,9 +113,24 @@ def _server(name: str, variables: t.Mapping[str, t.Any], given: t.Any, node: t.M
     if _measured(given):
         entry.update(_guests(found, variables))
     if variables.get("vms"):
-        entry["vms"] = variables["vms"]
+        entry["vms"] = _with_roles(variables["vms"], hostvars) if variables.get("footprint_topology") else variables["vms"]
     entry.update(variables.get(GIVEN) or {})
     return {key: value for key, value in entry.items() if value is not None}
+
+
+def _with_roles(vms: t.Any, hostvars: t.Mapping[str, t.Any]) -> t.Any:
+    """Return VM details with the roles that a topology gives the VMs as hosts, in addition to those in the details."""
+    try:
+        entries = as_list(vms, "vms")
+    except InputError:
+        # the module reports it
+        return vms
+    found = []
+    for entry in entries:
+        host = str(entry.get("name") or entry.get("id")) if isinstance(entry, t.Mapping) else ""
+        roles = hostvars[host].get("node_roles") if host in hostvars else None
+        found.append({**entry, "roles": roles} if roles else entry)
+    return found
 
 
 def _bridges(variables: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any]) -> list[str] | None:
@@ -170,11 +187,16 @@ def _is_managed(vm: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> 
 
 
 def _guests(found: t.Sequence[t.Mapping[str, t.Any]], variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Return the ids of the cluster's VMs on a server, and the memory and vCPUs of other running domains."""
+    """Return the cluster's VMs on a server, with memory and vCPUs of those that run, and the memory and vCPUs of other running domains."""
     # the old copy of a moved VM is not counted: the VM is on another server
-    managed = [vm["id"] for vm in found if _is_managed(vm, variables) and not vm.get("moved")]
+    managed = [vm for vm in found if _is_managed(vm, variables) and not vm.get("moved")]
+    holding = [vm for vm in managed if vm.get("state") in _HOLDS]
     others = [vm for vm in found if not _is_managed(vm, variables) and vm.get("state") in _HOLDS]
-    guests: dict[str, t.Any] = {"runs": managed}
+    guests: dict[str, t.Any] = {"runs": [vm["id"] for vm in managed]}
+    if holding:
+        # they count if the plan does not contain the VM
+        guests["runs_memory"] = {vm["id"]: f"{vm.get('memory_mib') or 0} MiB" for vm in holding}
+        guests["runs_vcpus"] = {vm["id"]: vm.get("cpu") or 0 for vm in holding}
     if others:
         guests["others_memory"] = f"{sum(vm.get('memory_mib') or 0 for vm in others)} MiB"
         guests["others_vcpus"] = sum(vm.get("cpu") or 0 for vm in others)

@@ -69,6 +69,12 @@ def test_leases_of_kea():
     assert parse_leases(KEA.splitlines()[0], 0) == {}
 
 
+def test_damaged_leases_end_in_no_traceback():
+    assert parse_leases(f"² {M1} 192.0.2.101 c1 *\n0 {M2} 192.0.2.102 c2 *\n", 1000) == {M2: ["192.0.2.102"]}
+    assert parse_leases(f"{KEA}192.0.2.110,{M2},{'x' * 200000},3600,2000,1\n", 1000) == parse_leases(KEA, 1000)
+    assert parse_leases(KEA.replace("3600", "²"), 1000) == {M2: ["192.0.2.103"]}
+
+
 def test_neighbours():
     text = json.dumps(
         [

@@ -236,11 +236,28 @@ def test_without_the_binding_there_is_a_warning():
             InputError,
             r"vms\[1\].address: '192.0.2.1' is already used",
         ),
+        (
+            {"m": {"roles": ["virt"], "ansible_host": "192.0.2.11"}, "n": {"roles": ["virt"], "ansible_host": "192.0.2.11"}},
+            InputError,
+            "servers.n.ansible_host: '192.0.2.11' is already used at servers.m.ansible_host. Correct the address: each server is another machine",
+        ),
+        ({"m": {"roles": ["virt"]}, "n": {"roles": ["compute"], "ansible_host": "M"}}, InputError, "servers.n.ansible_host: 'm' is already used"),
+        (
+            {"m": {"roles": ["virt"], "ansible_host": "2001:DB8:0::b"}, "n": {"roles": ["virt"], "vms": [{"id": 1, "address": "2001:db8::b"}]}},
+            InputError,
+            r"servers.n.vms\[0\].address: '2001:db8::b' is already used at servers.m.ansible_host",
+        ),
     ],
 )
 def test_bad_input(value, error, message):
     with pytest.raises(error, match=message):
         parse("blue", parse_servers(value))
+
+
+@pytest.mark.parametrize("roles, more", [(["virt"], {"ansible_port": 2202}), (["virt"], {"ansible_connection": "local"}), (["master"], {})])
+def test_an_address_that_does_not_tell_machines_apart(roles, more):
+    value = {"m": {"roles": ["virt"], "ansible_host": "192.0.2.11"}, "n": {"roles": roles, "ansible_host": "192.0.2.11", **more}}
+    assert [item.name for item in parse("blue", parse_servers(value)).servers] == ["m", "n"]
 
 
 def test_the_host_keys_of_vms_are_pinned(tmp_path):

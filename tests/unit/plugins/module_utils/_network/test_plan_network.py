@@ -153,6 +153,13 @@ def test_a_vlan_cannot_carry_more_than_the_link_that_stays():
     with pytest.raises(RefusedError, match="exceeds the MTU 1500 of eno1") as caught:
         made(vlans=[{"link": "eno1", "id": 5, "mtu": 9000}])
     assert caught.value.path == "vlans[0].mtu"
+    # the bridge over it needs the same
+    with pytest.raises(RefusedError, match="the MTU 9000 of eno1.5 exceeds the MTU 1500 of eno1"):
+        made(vlans=[{"link": "eno1", "id": 5}], bridges=[bridge("eno1.5", mtu=9000)])
+    assert made(bridges=[bridge("eno4.7", mtu=9000)]).mtus == {"eno4.7": 9000}
+    with pytest.raises(RefusedError, match="the MTU 9216 of eno4.7 exceeds the MTU 9000 of eno4") as caught:
+        made(bridges=[bridge("eno4.7", mtu=9216)])
+    assert caught.value.path == "bridges[0].mtu"
 
 
 def test_a_vlan_on_a_bridge_of_the_same_call():

@@ -47,6 +47,8 @@ def test_networks_of_services() -> None:
     networks = parse_networks(NETWORKS)
     assert [network_of(name, networks) for name in ("galera", "ovn_chassis", "glance")] == ["management", "overlay", "storage"]
     assert network_of("ovn_chassis", parse_networks({**NETWORKS, "storage": {"cidr": "10.3.0.0/24", "services": ["ovn_chassis"]}})) == "storage"
+    # variables of a service have underscores
+    assert network_of("heat_api", parse_networks({"storage": {"cidr": "10.3.0.0/24", "services": ["heat-api"]}})) == "storage"
     assert parse_networks({"six": {"cidr": "2001:db8::/64"}, **NETWORKS})["six"].cidr.version == 6
 
 
@@ -83,6 +85,7 @@ def test_address_of_a_host(variable: str, more: dict[str, object], found: str) -
             {"footprint_network_addresses": {"overlay": "10.3.0.11"}},
             "metal1.footprint_network_addresses.overlay: 10.3.0.11 is not in the network overlay, 10.2.0.0/24.",
         ),
+        ("galera_address", {"footprint_network_addresses": "192.0.2.11"}, "metal1.footprint_network_addresses: expected a mapping, got text."),
     ],
 )
 def test_address_that_is_missing(variable: str, more: dict[str, object], message: str) -> None:
@@ -95,3 +98,20 @@ def test_topology_has_networks() -> None:
     assert parse_topology({"networks": NETWORKS}).networks == NETWORKS
     with pytest.raises(InputError, match=r"networks.a.cidr: 'x' is not a network"):
         parse_topology({"networks": {"a": {"cidr": "x"}}})
+
+
+@pytest.mark.parametrize(
+    "name, message",
+    [
+        ("glanse", "networks.storage.services[1]: unknown service 'glanse'. Did you mean glance?"),
+        ("ovn-chasis", "networks.storage.services[1]: unknown service 'ovn-chasis'. Did you mean ovn_chassis?"),
+        ("database", "networks.storage.services[1]: database stands for the service galera. List galera instead."),
+    ],
+)
+def test_a_service_that_would_stay_in_the_network_management_is_refused(name: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        parse_topology({"networks": {"storage": {"cidr": "10.3.0.0/24", "services": ["rabbitmq", name]}}})
+    assert str(error.value) == message
+    more = {"heat-api": {"role": "my.cloud.heat_api"}}
+    services = ["rabbitmq", "heat-api", "ovn_chassis", "exporter"]
+    assert parse_topology({"services": more, "networks": {"storage": {"cidr": "10.3.0.0/24", "services": services}}}).networks

@@ -227,3 +227,8 @@ def test_what_a_host_needs_is_the_sum_of_its_services():
     whole = plan(services, {**THREE, "galera": ["d1"]})
     assert memory("d1", whole) == {"needed": 550, "shares": "the system 150, galera 400"}
     assert memory("c1", whole) == {"needed": 700, "shares": "the system 150, rabbitmq 160, memcached 80, load_balancer 60, keystone 250"}
+
+
+def test_a_key_without_a_value_is_not_set():
+    heat = parse_services({"heat": {**HEAT, "group": None, "frontend": None, "scheme": None}})["heat"]
+    assert (heat.group_name, heat.frontend, heat.scheme) == ("heat", "", "http")

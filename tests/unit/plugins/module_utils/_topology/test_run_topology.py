@@ -153,6 +153,30 @@ def test_what_one_environment_gives_a_host_is_not_its_own():
     assert lay(text, {}, [there[1], ("n1", {}, [])], own_groups=True, environment="blue")[0].groups["blue_galera"] == ("n1",)
 
 
+def test_environments_have_groups_with_different_names():
+    others = [("n1", {"footprint_environments": {"ccp.1": ["galera"]}}, []), ("c1", {}, [])]
+    with pytest.raises(RefusedError, match="environment: the groups of ccp-1 would be mixed with those of ccp.1, because both begin with ccp_1_"):
+        lay(TEXT, {}, others, own_groups=True, environment="ccp-1")
+    assert lay(TEXT, {}, others, own_groups=True, environment="ccp-2")[0].groups["ccp_2_galera"] == ("c1",)
+
+
+def test_servers_of_one_environment_are_not_hosts_of_the_next():
+    def text(name):
+        return {"nodes": {name: {"roles": ["db", "virt"]}}, "roles": {"db": ["database"]}}
+
+    servers = {"a1": {"vms": [{"id": "c1", "roles": ["controller"]}]}, "a2": {"roles": ["compute"]}}
+    unused, hosts = lay(text("a"), servers, cluster="red", own_groups=True)
+    assert hosts["a1"].groups == ("servers", "virt", "red_db", "red_virt", "red_database", "red_galera", "red")
+    assert hosts["a2"].groups[:3] == ("servers", "compute", "virt")
+    assert "controller" in hosts["c1"].groups
+    others = [(host.name, host.variables, list(host.groups)) for host in hosts.values()]
+    second, found = lay(text("b"), {"b1": {}}, others, own_groups=True)
+    assert second.groups["blue_galera"] == ("b1",)
+    assert "db" not in found["b1"].groups
+    # its own role is a group of all environments
+    assert "db" in lay(text("x"), {"a1": {"roles": ["db"]}}, own_groups=True)[1]["a1"].groups
+
+
 def test_environments_share_no_host_that_each_needs():
     with pytest.raises(RefusedError, match="galera of red and galera of blue cannot share the host c1"):
         lay(TEXT, {}, [("c1", FIRST, [])], own_groups=True)

@@ -62,6 +62,15 @@ def test_a_server_is_recorded_once(tmp_path: pathlib.Path) -> None:
     assert apply(tmp_path, machine(address="192.0.2.13"))["changed"] and kept(tmp_path)["address"] == "192.0.2.13"
 
 
+def test_two_names_of_one_machine_are_noticed(tmp_path: pathlib.Path) -> None:
+    assert apply(tmp_path, machine(), machine(SECOND, name="metal3"))["warnings"] == []
+    for again in range(2):
+        result = apply(tmp_path, machine(), machine(SECOND, name="metal3"), machine(name="metal4", address="198.51.100.12"))
+        assert result["changed"] is (again == 0)
+        (warning,) = result["warnings"]
+        assert warning.startswith("metal2 and metal4 have the same machine-id. If they are one machine")
+
+
 def test_another_machine_does_not_get_the_name_unnoticed(tmp_path: pathlib.Path) -> None:
     apply(tmp_path, machine())
     result = apply(tmp_path, machine(SECOND))

@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.run_removal import RemovalRequest, remove_node
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
 from tests.support.node_host import LXC, QEMU, Host, record
@@ -90,6 +90,17 @@ def test_without_remove_vms_they_run_on(host):
     assert host.done == ["autostart uuid-box False", "autostart uuid-c1 False", "pool fast", "forget"]
     assert "still running, because remove_vms is not set: box, c1; their autostart is disabled" in result.warnings
     assert any("the network br-admin is kept: it is needed by c1" in warning for warning in result.warnings)
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_the_machine_of_another_node_is_not_removed(host, check_mode):
+    # the addresses of two servers were exchanged
+    with pytest.raises(RefusedError, match="the machine that answers as metal2 is recorded as the node metal1. Nothing was changed.") as caught:
+        run(host, check_mode, name="metal2", confirm="metal2")
+    assert caught.value.path == "name" and host.done == []
+    # another cluster may have another name for it
+    host.text = host.text.replace('"lab"', '"other"')
+    assert run(host, name="metal2", confirm="metal2", break_quorum=True).refusal is None
 
 
 @pytest.mark.parametrize("steps", range(len(ALL)))

@@ -108,7 +108,8 @@ def test_availability_in_plain_words():
         (servers(8), [{"id": "v", "ram": 1, "disks": [{"size": 1}]}], {}, "The size of the pools of metal1 is not known"),
         (servers(8), [{"id": "v", "ram": 1, "disks": [{"image": "debian"}]}], {}, "Disks of v take their size from an image"),
         ([server(), {"name": "metal2"}], [], {}, "metal2 was not measured"),
-        ([server(runs=["foreign"])], [], {}, "metal1 runs foreign, which are not in the VM details of this plan"),
+        ([server(runs=["foreign"])], [], {}, "metal1 has foreign, which are not in the VM details of this plan: they stay, and their memory is not counted"),
+        ([server(runs=["old"], runs_memory={"old": 1})], [], {}, "they stay, and their memory is not available to the plan"),
         (servers(8), [], {"thin_ratio": 1.5}, "pools are overcommitted up to 1.5 times"),
     ],
 )

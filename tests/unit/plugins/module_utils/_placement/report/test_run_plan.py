@@ -9,7 +9,7 @@ import json
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CapacityError, InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.run_plan import PlanRequest, hidden_values, plan_footprint
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.run_plan import PlanRequest, hidden_values, plan_footprint, shown_parameters
 from tests.support.placement import controllers, servers
 
 
@@ -71,6 +71,13 @@ def test_secrets_are_found_to_be_hidden():
     params = {"vms": json.dumps([{"id": 1, "password": "hunter2"}]), "servers": {"m": {"vms": [{"id": 2, "api_token": "abc"}]}}}
     assert hidden_values(params) == {"hunter2", "abc"}
     assert hidden_values({"vms": "{"}) == set()
+
+
+@pytest.mark.parametrize("form", [list, json.dumps, lambda vms: {vm["id"]: vm for vm in vms}])
+def test_cloud_init_data_is_not_in_the_parameters(form):
+    vms = form([{"id": "c1", "ram": 1, "user_data": "#cloud-config\npassword: canary"}])
+    for servers_ in ([{"name": "metal1", "vms": vms}], {"metal1": {"vms": vms}, "metal2": None}, json.dumps({"metal1": {"vms": vms}})):
+        assert "canary" not in json.dumps(shown_parameters({"cluster": "lab", "vms": vms, "servers": servers_}))
 
 
 def test_secrets_are_not_in_the_report():

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import json
 
+import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+
 from tests.support.placement import GIB, question, server
 
 
@@ -66,3 +69,22 @@ def test_volumes_as_vm_info_lists_them():
     volumes = [{"name": "x" * 80, "capacity_bytes": 10 * GIB, "allocation_bytes": None, "target": "vda", "path": "/p/x", "pool": "default"}]
     found = only(server(pools={"default": {"capacity": 100, "available": 50, "volumes": volumes}}))
     assert found.capacity.pools["default"].volumes == {"x" * 80: (10 * GIB, 0)}
+
+
+def test_a_vm_that_is_not_in_the_plan_keeps_its_memory():
+    # removed from the list, which never stops a VM
+    there = server(memory=8, runs=["c1", "old", "off"], runs_memory={"c1": "2 GiB", "old": "3 GiB"}, runs_vcpus={"c1": 1, "old": 2})
+    asked = question([there, server("metal2", 8)], vms=[{"id": "c1", "ram": 2}])
+    assert [one.capacity.memory_for_vms_mib for one in asked.servers] == [5 * 1024, 8 * 1024]
+    assert (asked.servers[0].capacity.others_mib, asked.servers[0].capacity.others_vcpus) == (3 * 1024, 2)
+    assert question([{"name": "metal1", "runs": ["old"], "runs_memory": {"old": 1}}]).servers[0].capacity is None
+    for value, path in (({"old": "much"}, "servers[0].runs_memory.old"), (["old"], "servers[0].runs_memory")):
+        with pytest.raises(InputError) as caught:
+            question([server(runs_memory=value)])
+        assert caught.value.path == path
+
+
+def test_a_digit_that_is_no_number_is_refused_with_its_path():
+    with pytest.raises(InputError) as caught:
+        question([server(cpus="²")])
+    assert caught.value.path == "servers[0].cpus"

@@ -95,6 +95,29 @@ def test_moved_vm_is_not_counted():
     assert entry(vms)["runs"] == ["c2"]
 
 
+def test_running_vms_have_a_size():
+    states = {"c1": "running", "old": "paused", "off": "shutdown"}
+    vms = [{"id": name, "cluster": "lab", "state": state, "memory_mib": 512, "cpu": 2} for name, state in states.items()]
+    found = entry(vms, node_capacity={"memory": 4, "cpus": 4, "memory_reserve": 0})
+    assert (found["runs"], found["runs_memory"]) == (["c1", "old", "off"], {"c1": "512 MiB", "old": "512 MiB"})
+    assert question([found], vms=[{"id": "c1", "ram": 1}]).servers[0].capacity.memory_for_vms_mib == 4096 - 512
+
+
+@pytest.mark.parametrize("vms", [[{"id": "c1", "ram": 1}, {"id": 2, "name": "c2"}], '[{"id": "c1", "ram": 1}, {"id": 2, "name": "c2"}]'])
+def test_roles_that_a_topology_gives_a_vm_count(vms):
+    hostvars = {
+        "metal1": {"vms": vms, "footprint_topology": {"roles": []}},
+        "c1": {"node_roles": ["controller"]},
+        "c2": {"node_roles": ["controller", "db"]},
+        "metal2": {"vms": '[{"id": "c1"}', "footprint_topology": {}},
+    }
+    (found,) = servers_from_variables(hostvars, ["metal1"], {}, {})
+    assert [vm.details.roles for vm in question([found]).vms] == [("controller",), ("controller", "db")]
+    # without a topology the details have all roles; the module reports a text that is not valid
+    hostvars["metal1"].pop("footprint_topology")
+    assert [one["vms"] for one in servers_from_variables(hostvars, ["metal1", "metal2"], {}, {})] == [vms, '[{"id": "c1"}']
+
+
 LOGICAL = {"capacity": {"memory_mib": 16000, "cpus": 8, "pools": {"fast": {"path": "/dev/vg0", "type": "logical", "source": "vg0", "reserve_bytes": GIB}}}}
 
 

@@ -1,0 +1,21 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import number
+
+
+@pytest.mark.parametrize("value, found", [(None, 7), (3, 3), ("3", 3), (3.0, 3)])
+def test_a_whole_number(value, found):
+    assert number(value, 7, 1, 10, "replicas.database") == found
+
+
+@pytest.mark.parametrize("value", [2.5, float("inf"), float("nan"), True, "2.5", "two", [2], 0, 11])
+def test_any_other_value_is_refused(value):
+    with pytest.raises(InputError) as caught:
+        number(value, 7, 1, 10, "replicas.database")
+    assert (caught.value.path, caught.value.hint) == ("replicas.database", "Use a number from 1 to 10.")
