@@ -34,7 +34,7 @@ options:
     description:
       - The marks of the directories with whose secrets the hosts were deployed, if they are known. Nothing is generated in a
         directory with another mark, or without one.
-      - The playbooks C(deploy_controllers) and C(spawn_vms) set the variable.
+      - The playbooks that write secrets to hosts set the variable, for example C(deploy_controllers) and C(spawn_vms).
     type: list
     elements: str
     vars:

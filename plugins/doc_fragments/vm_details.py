@@ -49,7 +49,8 @@ options:
         name. Changed content is written immediately and takes effect at the next boot. Only root and the hypervisor can read it
         on the host. The module does not include it in results, diffs or logs; a loop over VMs does display its item.
       - C(address), C(autostart), C(machine), C(protected), C(roles), C(uuid), and C(boot) (order of V(hd), V(network),
-        V(cdrom); by default the disk, then the network) are also supported. Any other key is a variable for the template.
+        V(cdrom); by default the disk, then the network) are also supported. C(host), C(anti_affinity), C(nested) and C(standby) are read by
+        placement and M(reduced.footprint.vm_standby). Any other key is a variable for the template.
       - C(boot_firmware) is V(bios) or V(efi), with C(secure_boot) for V(efi). They take effect if the template uses them, as the
         packaged templates do; V(efi) requires the package C(ovmf) or C(edk2-ovmf) on the host.
       - The bridge or network of a new NIC must exist and be active, and no other domain of the host may have its MAC.

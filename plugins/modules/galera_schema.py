@@ -47,7 +47,7 @@ options:
             local socket.
         type: str
       privileges:
-        description: Privileges by scope, for example V(SELECT) on V(shop.*).
+        description: Privileges by scope, for example V(SELECT) on V(shop.*). With V(GRANT OPTION) the user may give them to others.
         type: dict
         default: {}
       require_tls:

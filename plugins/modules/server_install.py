@@ -15,7 +15,8 @@ description:
   - With O(state=present) it runs on a server that booted over the network with the role C(boot_server). It writes partitions, file systems, the system that
     the boot server has built, the files of this server and the boot loader for the firmware that booted.
   - The disk is the one with the given serial number; other disks are not written. It must be empty, or contain an interrupted installation of the same
-    server, which is started again. A complete installation is not changed.
+    server, which is started again. A complete installation is not changed. One whose system was started, but never confirmed, is only written
+    again if O(erase) names the disk.
   - With O(state=confirmed) it runs on the installed server, and marks its installation as complete. The mark is the id of the partition table.
   - The playbook C(install_server) does both.
 requirements:

@@ -80,3 +80,14 @@ def test_a_forced_recovery_without_the_first_member(control: ControlNode) -> Non
     code, output = run(control, "recover_database", "--check", galera_force_bootstrap="metal2")
     assert code == 0 and "check mode: nothing was started" in output, output
     assert [(call["host"], call["arguments"]["label"]) for call in control.calls("galera_data")] == [("metal2", "before-recovery-aaaaaaaa-120")]
+
+
+def test_a_recovery_does_not_need_a_member_that_cannot_be_reached(control: ControlNode) -> None:
+    # nothing listens there: each task that connects to it fails
+    control.more = {"metal1": {"ansible_host": "127.0.0.1", "ansible_port": 1}}
+    control.answers.update({"galera_info metal1": {"unreachable": True, "msg": "Connection refused"}, "galera_info metal2": stopped(120)})
+    given = {"galera_group": "virt", "galera_cluster_name": "lab", "galera_force_bootstrap": "metal2"}
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    code, output = control.run("reduced.footprint.recover_database", "--check", "-e", json.dumps(given), **here)
+    assert code == 0 and "check mode: nothing was started" in output, output
+    assert [call["host"] for call in control.calls("galera_data")] == ["metal2"]

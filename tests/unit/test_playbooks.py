@@ -167,3 +167,17 @@ def test_a_playbook_that_asks_the_control_plane_finds_new_controllers_first() ->
     users = [path for path, text in FILES.items() if path.parent == PLAYBOOKS and any(f"tasks/{name}.yml" in text for name in (*asking, "controlplane_look"))]
     assert {path.stem for path in users} == {"maintain_virt_node", "remove_virt_node", "replace_controller", "replace_server"}
     assert [path.stem for path in users if "tasks/find_addresses.yml" not in FILES[path]] == []
+
+
+def test_what_is_kept_next_to_the_inventory_is_hidden() -> None:
+    # Ansible reads each other file of a folder that is an inventory: an image fails, and an inventory of another tool adds its groups
+    files = [*PLAYBOOKS.glob("**/*.yml"), *PLAYBOOKS.parent.glob("roles/*/*/*.yml")]
+    found = {path: re.findall(r"\binventory_dir\b[^/]*/(.)", path.read_text("utf-8")) for path in files}
+    assert {path.name for path, first in found.items() if first} >= {"export_kolla.yml", "build_image.yml", "verify_cloud.yml"}
+    assert [str(path) for path, first in found.items() if set(first) - {"."}] == []
+
+
+def test_a_host_that_hangs_does_not_delay_the_status() -> None:
+    tasks = [task for play in yaml.safe_load((PLAYBOOKS / "status.yml").read_text("utf-8"))[1:-1] for task in play["tasks"]]
+    assert len(tasks) == 6
+    assert [task["name"] for task in tasks if "status_timeout" not in task.get("timeout", "") or not task.get("ignore_errors")] == []

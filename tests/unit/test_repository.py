@@ -255,3 +255,10 @@ def test_a_careful_tree_passes(tmp_path: pathlib.Path) -> None:
 )
 def test_a_planted_fault_is_found(convention: t.Callable[[pathlib.Path], list[str]], files: dict[str, str], tmp_path: pathlib.Path) -> None:
     assert convention(plant(tmp_path, files))
+
+
+def test_listeners_can_be_compared_with_a_running_control_plane() -> None:
+    # tests/controllers/test_security.py reads these rows
+    text = (ROOT / "docs/security.md").read_text("utf-8").partition("## Listeners")[2].partition("## Allow-lists")[0]
+    ports = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("|")][2:]
+    assert len(ports) > 15 and [port for port in ports if not re.fullmatch(r"[0-9]+(-[0-9]+)?|vrrp", port)] == []

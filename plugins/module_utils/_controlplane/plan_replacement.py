@@ -235,9 +235,13 @@ def _quorum(name: str, known: Known, found: Found, source: str) -> list[str]:
             continue
         left = sum(1 for one in voters if one.state == plan_controlplane.OK)
         if left < report.needed:
-            why.append(
-                f"without {name} {service} has {left} of {report.votes} members and needs {report.needed}: {_others(report, name)}. Repair them first; "
+            # a backup is older than the data of a member that is left
+            last = any(found.looks.get(one.host) for one in report.members if one.host != name)
+            way = "if they are lost, docs/replace-server.md describes how the cluster starts from the last member" if last else (
                 "the database of a last member comes back from a backup with restore_database"
+            )
+            why.append(
+                f"without {name} {service} has {left} of {report.votes} members and needs {report.needed}: {_others(report, name)}. Repair them first; {way}"
             )
             continue
         # other members on a lost server are replaced after this one

@@ -323,7 +323,10 @@ def _quorum(known: Known, found: Found, lost: t.Sequence[str]) -> list[str]:
         others = [one for one in report.unhealthy if one.host not in lost]
         if left < report.needed:
             names = ", ".join(one.text for one in report.unhealthy)
-            hint = "; if they are lost as well, the database comes back from a backup with restore_database" if service == "galera" else ""
+            # a backup is older than the data of a member that is left
+            last = any(found.looks.get(one.host) for one in report.members if one.host not in lost)
+            way = "docs/replace-server.md describes how it starts from the last member" if last else "it comes back from a backup with restore_database"
+            hint = f"; if they are lost as well, {way}" if service == "galera" else ""
             why.append(f"{service} has {left} of {report.votes} members and needs {report.needed}: {names}. Repair the others first{hint}")
         else:
             why += [f"{service} on {one.text}. {left} of {report.votes} members serve; repair it first" for one in others]

@@ -18,6 +18,8 @@ _HOST = re.compile(r"\A[A-Za-z0-9_.:%/-]{1,255}\Z")
 _PRIVILEGE = re.compile(r"\A[A-Z]+( [A-Z]+)*\Z")
 _GRANT = re.compile(r"\AGRANT (?P<privileges>.+?) ON (?P<scope>\S+) TO ")
 _ALL = "ALL PRIVILEGES"
+# an option of a grant: MariaDB accepts and shows it behind the account only, and ALL does not contain it
+_OPTION = "GRANT OPTION"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +94,8 @@ def parse_accounts(value: t.Any, path: str = "users") -> tuple[Account, ...]:
             bad = [word for word in names if not _PRIVILEGE.match(word)]
             if bad:
                 raise InputError(f"{bad[0]!r} is not a valid privilege.", where, "Use for example ALL, or SELECT, INSERT.")
+            if "GRANT" in names:
+                raise InputError("'GRANT' is not a valid privilege.", where, f"Use {_OPTION}.")
             privileges[_scope(str(scope), where)] = names
         accounts.append(Account(name, host, entry.get("password"), privileges, bool(entry.get("require_tls"))))
     return tuple(accounts)
@@ -159,12 +163,15 @@ def _account(item: Account, there: Existing | None) -> t.Iterator[Statement]:
     for line in there.grants if there else ():
         found = _GRANT.match(line)
         if found:
-            granted.setdefault(found.group("scope"), set()).update(word.strip() for word in found.group("privileges").split(","))
+            words = {word.strip() for word in found.group("privileges").split(",")}
+            granted.setdefault(found.group("scope"), set()).update(words | ({_OPTION} if line.rstrip().endswith(f" WITH {_OPTION}") else set()))
     for scope, wanted in item.privileges.items():
         has = granted.get(scope, set())
-        missing = [] if _ALL in has else [word for word in wanted if word not in has]
+        missing = [word for word in wanted if word not in has and (word == _OPTION or _ALL not in has)]
         if missing:
-            yield Statement(f"grant {', '.join(missing)} on {scope} to {item.label}", f"GRANT {', '.join(missing)} ON {scope} TO {account(item)}")
+            words = ", ".join(word for word in missing if word != _OPTION) or "USAGE"
+            option = f" WITH {_OPTION}" if _OPTION in missing else ""
+            yield Statement(f"grant {', '.join(missing)} on {scope} to {item.label}", f"GRANT {words} ON {scope} TO {account(item)}{option}")
 
 
 def _same_login(item: Account, there: Existing) -> bool:

@@ -92,6 +92,8 @@ def test_the_others_must_keep_a_quorum() -> None:
     result = planned(looked=looks(down=("c1", "c2")))
     assert not result["ok"]
     assert result["why"][0].startswith("without c1 galera has 1 of 3 members and needs 2: c2: does not answer. Repair them first;")
+    # a backup is older than the data of c3
+    assert "docs/replace-server.md" in result["why"][0] and "restore_database" not in result["why"][0]
     # a single controller: its data is not anywhere else
     alone = {"galera": ["c1"], "witness": []}
     result = planned(members=alone, looked={"c1": look(True, galera=galera(size=1))}, stop=True)

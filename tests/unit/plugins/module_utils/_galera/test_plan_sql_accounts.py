@@ -44,6 +44,17 @@ def test_everything_is_there():
     assert plan(["foot_print"], parse_accounts(USERS), ["foot_print"], {"app@%": there}) == ()
 
 
+def test_grant_option_is_an_option_of_the_statement():
+    users = parse_accounts([{"name": "kolla", "password": "x", "privileges": {"*.*": "ALL, GRANT OPTION"}}])
+    assert plan([], users, [], {})[-1].sql == "GRANT ALL PRIVILEGES ON *.* TO 'kolla'@'%' WITH GRANT OPTION"
+    # ALL does not contain it
+    grants = ("GRANT ALL PRIVILEGES ON *.* TO `kolla`@`%` IDENTIFIED BY PASSWORD '*X'",)
+    there = Existing("mysql_native_password", native_hash("x"), grants)
+    assert [one.sql for one in plan([], users, [], {"kolla@%": there})] == ["GRANT USAGE ON *.* TO 'kolla'@'%' WITH GRANT OPTION"]
+    there = Existing("mysql_native_password", native_hash("x"), (f"{grants[0]} WITH GRANT OPTION",))
+    assert plan([], users, [], {"kolla@%": there}) == ()
+
+
 def test_what_differs():
     there = Existing("mysql_native_password", native_hash("old"), ("GRANT SELECT ON `other`.`t` TO `app`@`%`",))
     assert [statement.what for statement in plan([], parse_accounts(USERS), [], {"app@%": there})] == [
@@ -89,6 +100,7 @@ def test_native_hash():
         ([{"name": "a"}], r"users\[0\].password: is missing"),
         ([{"name": "a", "password": "x", "privileges": {"d": "ALL"}}], r"users\[0\].privileges\[d\]: 'd' is not a valid scope"),
         ([{"name": "a", "password": "x", "privileges": {"d.*": "ALL; DROP"}}], "is not a valid privilege"),
+        ([{"name": "a", "password": "x", "privileges": {"*.*": "ALL, GRANT"}}], r"users\[0\].privileges\[\*.\*\]: 'GRANT' is not .* Use GRANT OPTION"),
     ],
 )
 def test_bad_users(users, message):
