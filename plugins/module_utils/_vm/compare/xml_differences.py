@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_comparison, xml_flatten, xml_rules
 
+_KIB = re.compile(r"\A([0-9]+) KiB\Z")
 _NO_ECHO: xml_rules.Echo = {}
 
 
@@ -285,9 +287,8 @@ def _shown(part: xml_flatten.Node | str | None) -> str | None:
 
 def _whole(size: str | None) -> str | None:
     """A size rounded up to whole MiB, as QEMU does."""
-    if size is None or not size.endswith(" KiB"):
-        return size
-    return f"{-(-int(size[:-4]) // 1024) * 1024} KiB"
+    found = _KIB.match(size or "")
+    return f"{-(-int(found.group(1)) // 1024) * 1024} KiB" if found else size
 
 
 def echo_between(applied: t.Any, config: t.Any) -> dict[str, str | None]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_normal
@@ -20,6 +21,7 @@ except ImportError as error:
 
 #: The path of the boot order, in either of its two forms.
 BOOT = "os/boot"
+_ORDER = re.compile(r"\A[0-9]{1,9}\Z")
 _NAMES_ONLY = frozenset(("title", "description"))
 
 
@@ -79,7 +81,9 @@ class Node:
         for name, device in devices.items():
             boot = device.element.find("boot")
             if boot is not None:
-                numbered.append((int(boot.get("order", "0")), name))
+                order = boot.get("order", "")
+                # libvirt refuses any other, with the line of the template
+                numbered.append((int(order) if _ORDER.match(order) else 0, name))
         return " ".join(([order] if order else []) + [f"{number}={name}" for number, name in sorted(numbered)])
 
 

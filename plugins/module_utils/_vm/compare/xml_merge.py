@@ -163,6 +163,9 @@ class _Merger:
                     extra.remove(twins[0])
                     tag = "mac" if kind == "interface" else "target"
                     mine, theirs = node.element.find(tag), twins[0].element.find(tag)
+                    if mine is None or theirs is None:
+                        # libvirt refuses a disk without a target, with the line of the template
+                        continue
                     if mine.get("bus", theirs.get("bus")) != theirs.get("bus"):
                         _drop(twins[0].element, "address")
                     _replace(theirs, mine)

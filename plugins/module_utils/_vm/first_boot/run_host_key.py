@@ -51,7 +51,11 @@ def default_seed(vm: model_vm.VmDetails, there: t.Mapping[str, bytes] | None, vo
 
 
 def with_keys(
-    content: model_cloud_init.CloudInit, there: t.Mapping[str, bytes] | None, vm: model_vm.VmDetails, volumes: t.Sequence[model_storage.VolumePlan]
+    content: model_cloud_init.CloudInit,
+    there: t.Mapping[str, bytes] | None,
+    vm: model_vm.VmDetails,
+    volumes: t.Sequence[model_storage.VolumePlan],
+    unfinished: bool = False,
 ) -> model_cloud_init.CloudInit:
     """Return a seed with the host key of its guest and the operator's keys.
 
@@ -59,12 +63,13 @@ def with_keys(
     first disk.
 
     :arg there: the files of the existing seed, ``None`` if there is none.
+    :arg unfinished: whether a killed run created the first disk of a VM that was never started.
     """
     try:
         kept = (there or {}).get(model_cloud_init.VENDOR_DATA, b"").decode("utf-8")
     except UnicodeDecodeError:
         kept = ""
-    new = bool(volumes) and volumes[0].creates
+    new = bool(volumes) and (volumes[0].creates or unfinished)
     if kept:
         # a first disk that is created again keeps the host key, which is in known_hosts
         return dataclasses.replace(content, vendor_data=model_host_key.with_access(kept, vm.authorized_keys) if new and vm.authorized_keys else kept)

@@ -55,15 +55,16 @@ class RemoteVolumes(io_volume_pools.PoolVolumes):
         if plan.image.upload is not None:
             place = self._uploaded(plan.image, plan.image.upload)
         name = plan.disk.name
+        marked = self._marked(name)
         self._unfinished(plan)
         self._mark(name)
         with io_domains.libvirt_errors(f"cannot create the volume {name} from the base image {plan.image.name}", "Check the free space of the pool."):
             try:
                 self._clone(plan, place, plan.image.format)
-            except io_domains.libvirt.libvirtError:
-                # libvirt removes what it does not complete, unless it ends itself
+            except io_domains.libvirt.libvirtError as error:
+                # libvirt removes what it does not complete, unless it ends itself; what exists already is that of another run
                 with contextlib.suppress(model_errors.BackendError):
-                    if self._lookup(name) is None:
+                    if error.get_error_code() == io_domains.libvirt.VIR_ERR_STORAGE_VOL_EXIST and not marked or self._lookup(name) is None:
                         self._unmark(name)
                 raise
         self._unmark(name)

@@ -75,7 +75,8 @@ def plan_removal(
     candidates = {**candidates, **{path: found for path, found in named.items() if path not in candidates}}
     for place in _seed_pools(store, pool, candidates):
         path = store.place(place, run_volumes.seed_name(vm.name))
-        if path not in candidates and not place.remote and os.path.isfile(path) and io_seed.read_iso(path) is None:
+        other = not place.remote and os.path.isfile(path) and not os.path.islink(path) and io_seed.read_iso(path) is None
+        if other and path not in candidates:
             notices.append(f"the file {path} is kept: it is not a cloud-init seed")
         else:
             candidates.setdefault(path, (place, run_volumes.seed_name(vm.name)))

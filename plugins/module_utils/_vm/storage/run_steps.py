@@ -46,7 +46,8 @@ class VolumeSteps:
 
     ``disks`` are those of the details with their recorded targets, ``sources`` are in the same order.
     ``protected`` are the volumes (``pool/volume``) that must never be deleted. ``notices`` are sentences
-    for warnings. ``host_key`` is the VM's public SSH host key if known.
+    for warnings. ``host_key`` is the VM's public SSH host key if known. ``unfinished``: a killed run
+    created the first disk, and the VM was never started.
     """
 
     store: VolumeStore
@@ -61,6 +62,7 @@ class VolumeSteps:
     protected: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     host_key: str | None = None
+    unfinished: bool = False
     made: list[model_storage.VolumePlan] = dataclasses.field(default_factory=list)
 
     @property

@@ -90,6 +90,8 @@ def plan(
         _keys().settle_disks(vm, applied, store, pool, grows=True)
     _claim_room(store, volumes, vm.path)
     steps.volumes, steps.sources, steps.protected = tuple(volumes), tuple(sources), tuple(protected)
+    pending = seen.owned.pending_disks if seen is not None and seen.owned is not None else ()
+    steps.unfinished = bool(pending and volumes) and store.place(volumes[0].pool, volumes[0].disk.name) in pending
     if hypervisor == "lxc" or xml_variables.seed_used(template):
         steps.seed = _plan_seed(vm, steps, pool, hypervisor, config)
         steps.seed_waits = steps.seed is not None and live is not None and xml_devices.seed_waits(live, xml_metadata.SEED_NAMESPACE)
@@ -296,7 +298,7 @@ def _with_keys(
     # imported for VMs with keys only: each import costs every run
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import run_host_key
 
-    return run_host_key.with_keys(content, there, vm, steps.volumes)
+    return run_host_key.with_keys(content, there, vm, steps.volumes, steps.unfinished)
 
 
 def seed_name(vm_name: str) -> str:

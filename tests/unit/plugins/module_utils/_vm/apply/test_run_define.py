@@ -14,12 +14,14 @@ import typing as t
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError, TemplateError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_info import InfoRequest, read_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import DefineResult
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain, xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import nic_mac, vm_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml_packaged import template_source
 
@@ -122,6 +124,23 @@ def test_check_mode_of_a_host_without_libvirt_says_what_the_first_run_does(farm:
     foreseen = define_vms(request, check_mode=True, connect=nobody)
     assert any("is not prepared yet" in warning for warning in foreseen.warnings)
     assert actions(foreseen) == actions(farm.run(vms))
+
+
+def test_a_creation_that_was_killed_before_its_seed_is_completed_with_the_host_key(farm: Farm) -> None:
+    vms = [{**VMS[1], "disks": [{"size": "1 MiB"}], "user_data": "#cloud-config\n"}]
+    keys = {"b": io_certificates.make_ssh_key()}
+    made = farm.run(vms, state="present", host_keys=keys).vms[0]
+    assert made.host_key
+    # as after a kill: the disk is there, the seed is not, and the metadata lists the disk as pending
+    (farm.folder / "b-seed.iso").unlink()
+    (record,) = [record for record in farm.host.domains() if record.name == "b"]
+    document = xml_domain.parse(record.config_xml)
+    owned = xml_metadata.read(document)._replace(pending_disks=(str(farm.folder / "b-disk0.img"),))
+    xml_metadata.attach(document, owned)
+    farm.host.define(xml_domain.text_of(document))
+    again = farm.run(vms, host_keys=keys).vms[0]
+    assert (again.error, again.host_key) == (None, made.host_key)
+    assert (again.actions[0], again.state) == ("write_seed p/b-seed.iso", "running")
 
 
 def test_json_text_is_the_same(farm: Farm) -> None:

@@ -214,6 +214,20 @@ def test_metadata_the_template_dropped_wait_for_no_restart(before: str, after: s
         assert letters(compare(new, new, new, old, started, {})) == {}
 
 
+@pytest.mark.parametrize(
+    ("inner", "devices", "path"),
+    [
+        ("<currentMemory>512M</currentMemory>", "", "currentMemory"),
+        ("<currentMemory/>", "", "currentMemory"),
+        ("", NIC.replace("</interface>", "<boot order='first'/></interface>"), "os/boot"),
+        ("", NIC.replace("</interface>", "<boot order=''/></interface>"), "os/boot"),
+    ],
+)
+def test_what_libvirt_will_refuse_is_a_difference_and_no_failure(inner: str, devices: str, path: str) -> None:
+    before = domain(devices=NIC)
+    assert path in letters(compare(domain(inner, devices or NIC), before, before, before, before, {}))
+
+
 def test_it_is_quick() -> None:
     text = "".join(NIC.replace(":01", f":{number:02x}") + DISK.replace("vda", f"vd{chr(97 + number)}") for number in range(12))
     said, found, live = (domain("<currentMemory>65536</currentMemory>", text) for unused in range(3))

@@ -139,3 +139,9 @@ def test_the_original_is_not_touched() -> None:
     config = domain("", NIC.format(""))
     before = flatten(config)
     assert merged(config, domain("", DISK.format("")), config) != before == flatten(config)
+
+
+def test_a_disk_without_a_target_is_left_to_libvirt_to_refuse() -> None:
+    config = domain("", DISK.format(AT.format(4)))
+    wanted = domain("", DISK.format("").replace("<target dev='vda' bus='virtio'/>", ""))
+    assert "devices/disk/source/@file" in merged(config, wanted, domain("", DISK.format("")))

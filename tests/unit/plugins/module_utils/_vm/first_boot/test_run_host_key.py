@@ -58,6 +58,13 @@ def test_an_existing_machine_is_not_changed() -> None:
         assert run_host_key.with_keys(SEED, there, later, [disk(creates=False)]) == made
 
 
+@pytest.mark.parametrize("there", [None, {"user-data": b""}])
+def test_a_killed_creation_is_completed_with_the_keys(there: t.Any) -> None:
+    # the root of a container comes before its seed: without the key there, cloud-init would replace the one in the root
+    made = run_host_key.with_keys(SEED, there, vm(), [disk(creates=False)], unfinished=True)
+    assert made == run_host_key.with_keys(SEED, None, vm(), [disk()])
+
+
 def test_a_disk_created_again_keeps_the_host_key_and_gets_the_current_operator() -> None:
     there = run_host_key.with_keys(SEED, None, vm(), [disk()]).files()
     other = model_host_key.parse(io_certificates.make_ssh_key(), "")

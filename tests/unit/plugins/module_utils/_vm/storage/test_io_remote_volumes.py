@@ -27,6 +27,13 @@ POOL = Pool("p", "dir", "/pool", True)
 NAME = "a-disk0.qcow2"
 
 
+def failure(code: int) -> libvirt.libvirtError:
+    """What libvirt raises."""
+    error = libvirt.libvirtError("no")
+    error.err = (code, 0, "no", 0, "", "", "", 0, 0)
+    return error
+
+
 class Folder:
     """A pool of files of another host: name → size, whether it is complete, and its backing file."""
 
@@ -43,9 +50,7 @@ class Folder:
 
     def storageVolLookupByName(self, name: str) -> t.Any:
         if name not in self.files:
-            error = libvirt.libvirtError("no")
-            error.err = (libvirt.VIR_ERR_NO_STORAGE_VOL, 0, "there is none", 0, "", "", "", 0, 0)
-            raise error
+            raise failure(libvirt.VIR_ERR_NO_STORAGE_VOL)
         size, unused, backing = self.files[name]
         layer = f"<backingStore><path>{backing}</path></backingStore>" if backing else ""
         return types.SimpleNamespace(
@@ -75,7 +80,8 @@ class Folder:
     def _create(self, xml: str) -> t.Any:
         document, fails = parse(xml), self.fails
         name = document.findtext("name")
-        assert name not in self.files
+        if name in self.files:
+            raise failure(libvirt.VIR_ERR_STORAGE_VOL_EXIST)
         self.fails = ""
         if fails != "refused":
             self.files[name] = (int(document.findtext("capacity")), not fails, document.findtext("backingStore/path") or "")
@@ -117,6 +123,16 @@ def test_a_refused_copy_leaves_no_marker(there: Folder, tmp_path: pathlib.Path) 
     with pytest.raises(BackendError):
         volumes(there, tmp_path).create(plan(volumes(there, tmp_path)))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_volume_of_another_run_is_not_marked(there: Folder, tmp_path: pathlib.Path) -> None:
+    run = volumes(there, tmp_path)
+    planned = plan(run)
+    # meanwhile, on another control node
+    there.files[NAME] = (8 * MIB, True, "")
+    with pytest.raises(BackendError):
+        run.create(planned)
+    assert volumes(there, tmp_path).find(NAME, "d") is not None and list(tmp_path.iterdir()) == []
 
 
 def test_half_a_base_image_is_uploaded_again(there: Folder, tmp_path: pathlib.Path) -> None:
