@@ -56,12 +56,13 @@ class RedfishServer:
         """
         return model_redfish.power(self._system())
 
-    def check_boot(self, change: model_power.Boot) -> None:
-        """Check that the firmware has the boot device and the boot mode.
+    def check(self, boot: model_power.Boot | None, operation: str | None) -> None:
+        """Check that the firmware has a boot device and a boot mode.
 
         :raises UnsupportedError: it does not.
         """
-        model_redfish.boot_request(change, self._system())
+        if boot:
+            model_redfish.boot_request(boot, self._system())
 
     def set_boot(self, change: model_power.Boot) -> None:
         """Set boot device and boot mode."""

@@ -52,13 +52,24 @@ class VmMachine(io_domains.DomainHost):
         device, mode = xml_boot.device(record.config_xml), xml_boot.mode(record.config_xml)
         return model_power.Power(state, device, False, mode, unsupported, self._uuid)
 
-    def check_boot(self, change: model_power.Boot) -> None:
-        """Check that the VM has the boot device.
+    def check(self, boot: model_power.Boot | None, operation: str | None) -> None:
+        """Check that the VM has a boot device, and that it may run.
 
-        :raises UnsupportedError: it does not.
+        :raises UnsupportedError: it has no such device.
+        :raises RefusedError: the VM was moved to another host, where it may run.
         """
-        if change.device:
-            xml_boot.with_device(self.config_xml(self._uuid), change.device)
+        if boot and boot.device:
+            xml_boot.with_device(self.config_xml(self._uuid), boot.device)
+        note = io_moved.read(self._uuid) if operation and self.local else None
+        if note is None:
+            return
+        if operation in (model_power.ON, model_power.CYCLE):
+            raise RefusedError(f"this copy of the VM must not run: the VM was moved to {note.to}.", "vm", f"Use the VM on {note.to}.")
+        record = self.domain(self._uuid)
+        if operation == model_power.SOFT and record is not None and record.state in ("paused", "suspended"):
+            raise RefusedError(
+                f"this copy of the VM must not run, also not for a shutdown: the VM was moved to {note.to}.", "vm", "Use state: off.",
+            )
 
     def set_boot(self, change: model_power.Boot) -> None:
         """Set the first boot device of the definition; it is used from the next start."""
@@ -66,16 +77,7 @@ class VmMachine(io_domains.DomainHost):
             self.define(xml_boot.with_device(self.config_xml(self._uuid), change.device))
 
     def set_power(self, operation: str) -> None:
-        """Change the power state; a shutdown is only requested.
-
-        :raises RefusedError: the VM was moved to another host, where it may run.
-        """
-        if operation in (model_power.ON, model_power.CYCLE):
-            note = io_moved.read(self._uuid) if self.local else None
-            if note:
-                raise RefusedError(
-                    f"this copy of the VM must not run: the VM was moved to {note.to}.", "vm", f"Use the VM on {note.to}."
-                )
+        """Change the power state; a shutdown is only requested."""
         if operation == model_power.SOFT:
             self._soft()
             return

@@ -20,8 +20,8 @@ class Machine(t.Protocol):
     def read(self) -> model_power.Power:
         """Return its state."""
 
-    def check_boot(self, change: model_power.Boot) -> None:
-        """Check that it has the requested boot settings."""
+    def check(self, boot: model_power.Boot | None, operation: str | None) -> None:
+        """Check that it has boot settings, and that its power state may be changed; changes nothing."""
 
     def set_boot(self, change: model_power.Boot) -> None:
         """Change its boot settings."""
@@ -97,9 +97,8 @@ def ensure(params: t.Mapping[str, t.Any], check_mode: bool) -> PowerResult:
 def _ensure(found: Machine, wanted: model_power.Wish, check_mode: bool, wait: int | None, warnings: tuple[str, ...]) -> PowerResult:
     before = found.read()
     plan = plan_power.plan(wanted, before)
+    found.check(plan.boot, plan.power)
     if check_mode:
-        if plan.boot:
-            found.check_boot(plan.boot)
         return PowerResult(bool(plan.actions), plan.actions, before, _expected(before, plan), warnings)
     if plan.boot:
         found.set_boot(plan.boot)

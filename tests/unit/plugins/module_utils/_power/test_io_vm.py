@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
+import types
 import typing as t
 
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._power import io_vm
+from ansible_collections.reduced.footprint.plugins.module_utils._power import io_vm, model_power, run_power
 
 LXC, QEMU = "lxc:///system", "qemu:///system"
 
@@ -53,11 +54,45 @@ def test_a_name_that_two_drivers_have_is_never_guessed(closed: list[str]) -> Non
     assert closed == [LXC, QEMU]
 
 
-def test_check_mode_refuses_what_a_vm_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(name="machine")
+def fixture_machine(monkeypatch: pytest.MonkeyPatch) -> t.Any:
     machine = io_vm.VmMachine.__new__(io_vm.VmMachine)
-    machine._uuid = "u"
-    monkeypatch.setattr(machine, "config_xml", lambda uuid: "<domain><os><type>hvm</type></os><devices><disk device='disk'/></devices></domain>", raising=False)
-    machine.check_boot(io_vm.model_power.Boot("disk", False, None))
+    machine._uuid, machine.uri = "u", QEMU
+    monkeypatch.setattr(machine, "config_xml", lambda uuid: "<domain><os><type>hvm</type></os><devices><disk device='disk'/></devices></domain>")
+    monkeypatch.setattr(io_vm.io_moved, "read", lambda uuid: None)
+    return machine
+
+
+def test_check_mode_refuses_what_a_vm_does_not_have(machine: t.Any) -> None:
+    machine.check(model_power.Boot("disk", False, None), None)
     for device in ("pxe", "none", "bios"):
-        with pytest.raises(io_vm.model_power.UnsupportedError):
-            machine.check_boot(io_vm.model_power.Boot(device, False, None))
+        with pytest.raises(model_power.UnsupportedError):
+            machine.check(model_power.Boot(device, False, None), None)
+
+
+@pytest.mark.parametrize(
+    ("operation", "state", "refused"),
+    [("on", "shutdown", True), ("cycle", "running", True), ("off", "paused", False), ("soft", "running", False), ("soft", "paused", True),
+     ("soft", "suspended", True)],
+)  # fmt: skip
+def test_a_copy_that_must_not_run_is_not_resumed_either(machine: t.Any, monkeypatch: pytest.MonkeyPatch, operation: str, state: str, refused: bool) -> None:
+    """The guard of the standby pauses the copy on the first server, because the VM runs on the standby; a shutdown would resume it."""
+    done: list[str] = []
+    power = model_power.Power("off" if state == "shutdown" else "on", None, False, None, {}, "u")
+    for name, value in (("read", lambda: power), ("set_power", done.append), ("wait", lambda state, timeout: power), ("close", lambda: None)):
+        monkeypatch.setattr(machine, name, value)
+    monkeypatch.setattr(machine, "domain", lambda uuid: types.SimpleNamespace(state=state))
+    monkeypatch.setattr(run_power, "machine", lambda params: machine)
+    params = {"bmc": None, "state": operation, "boot_device": None, "boot_once": False, "boot_mode": None, "wait": True, "wait_timeout": 1}
+    monkeypatch.setattr(io_vm.io_moved, "read", lambda uuid: types.SimpleNamespace(to="metal2"))
+    for check_mode in (True, False):
+        if refused:
+            with pytest.raises(RefusedError, match="must not run"):
+                run_power.ensure(params, check_mode)
+        else:
+            run_power.ensure(params, check_mode)
+    assert done == ([] if refused else [operation])
+    done.clear()
+    monkeypatch.setattr(io_vm.io_moved, "read", lambda uuid: None)
+    run_power.ensure(params, False)
+    assert done == [operation]
