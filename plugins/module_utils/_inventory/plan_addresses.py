@@ -82,7 +82,7 @@ def _kea_rows(text: str) -> list[tuple[float, str, str]]:
     A lifetime of 0 deletes the lease, and the largest number never expires. Declined and reclaimed leases have another state than 0.
     """
     current: dict[str, t.Mapping[str, str | None]] = {}
-    # a damaged file ends at the first field that is no field
+    # a damaged file ends at the first field that is too long
     with contextlib.suppress(csv.Error):
         current.update((row["address"], row) for row in csv.DictReader(text.splitlines()) if row.get("address"))
     rows: list[tuple[float, str, str]] = []

@@ -120,7 +120,7 @@ def missing_bridges(
     """Return the error for the first requested bridge that neither exists nor will be created."""
     asked = [(bridge, f"bridges[{index}]") for index, bridge in enumerate(bridges)]
     asked += [(network.bridge, f"{network.where}.bridge") for network in networks]
-    asked += [(nic.bridge, f"{vm.path}.nics[{index}].bridge") for vm in vms for index, nic in enumerate(vm.nics) if nic.bridge]
+    asked += [(nic.kernel_bridge, f"{vm.path}.nics[{index}].bridge") for vm in vms for index, nic in enumerate(vm.nics) if nic.kernel_bridge]
     for bridge, path in asked:
         if bridge not in have:
             hint = "Create it with virt_host_bridges of the role reduced.footprint.virt_host, or use another bridge."

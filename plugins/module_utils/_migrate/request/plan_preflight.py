@@ -246,7 +246,7 @@ def _destination(spec: MigrationSpec, vm: VmDetails, layout: DiskLayout, host: t
             )
         )
     for index, nic in enumerate(vm.nics):
-        if nic.bridge and nic.bridge not in host.get("bridges", []):
+        if nic.kernel_bridge and nic.kernel_bridge not in host.get("bridges", []):
             problems.append(
                 Problem(
                     f"The destination has no bridge {nic.bridge} (existing bridges: {', '.join(host.get('bridges', [])) or 'none'}).",

@@ -244,7 +244,7 @@ def _unknown(placement: Placement, placed: t.Sequence[tuple[int, int]]) -> t.Ite
     unproven = [problem.servers[server].name for server in used if problem.servers[server].hypervisors is None]
     if unproven:
         yield f"The usable hypervisor types of {listing(unproven)} are not known; the requested ones are assumed to work."
-    for kind, of in (("bridges", "bridge"), ("networks", "network")):
+    for kind, of in (("bridges", "kernel_bridge"), ("networks", "network")):
         asking = [server for vm, server in placed if any(getattr(nic, of) for nic in problem.vms[vm].details.nics)]
         unknown = {server for server in asking if getattr(problem.servers[server], kind) is None}
         if unknown:

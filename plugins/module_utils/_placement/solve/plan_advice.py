@@ -238,7 +238,7 @@ def _ideas(question: PlacementQuestion, placement: Placement, unplaced: t.Sequen
             yield Change("host", name, 0, "", f"do not pin {name} to {host}"), {"vms": _replaced(question.vms, vm, host=None)}
     details = [question.vms[vm].details for vm in unplaced]
     wanted = [
-        ("bridges", {nic.bridge for one in details for nic in one.nics if nic.bridge}, "bridge"),
+        ("bridges", {nic.kernel_bridge for one in details for nic in one.nics if nic.kernel_bridge}, "bridge"),
         ("networks", {nic.network for one in details for nic in one.nics if nic.network}, "network"),
         ("pools", {pool for vm in unplaced for pool in placement.problem.pools[vm]}, "pool"),
     ]

@@ -201,7 +201,7 @@ class Problem:
         vm = self.vms[index]
         return (
             vm.details.hypervisor,
-            frozenset(nic.bridge for nic in vm.details.nics if nic.bridge),
+            frozenset(nic.kernel_bridge for nic in vm.details.nics if nic.kernel_bridge),
             frozenset(nic.network for nic in vm.details.nics if nic.network),
             frozenset(self.pools[index]),
             self.pinned[index],

@@ -52,6 +52,11 @@ class Nic:
     name: str | None = None
     fixed: bool = False
 
+    @property
+    def kernel_bridge(self) -> str | None:
+        """The bridge if it is one of the kernel; those of Open vSwitch, which a ``virtualport`` is on, cannot be listed in the same way."""
+        return None if self.virtualport else self.bridge
+
 
 @dataclasses.dataclass(frozen=True)
 class Disk:

@@ -255,7 +255,7 @@ def test_bad_input(value, error, message):
 
 
 @pytest.mark.parametrize("roles, more", [(["virt"], {"ansible_port": 2202}), (["virt"], {"ansible_connection": "local"}), (["master"], {})])
-def test_an_address_that_does_not_tell_machines_apart(roles, more):
+def test_an_address_that_several_machines_may_have(roles, more):
     value = {"m": {"roles": ["virt"], "ansible_host": "192.0.2.11"}, "n": {"roles": roles, "ansible_host": "192.0.2.11", **more}}
     assert [item.name for item in parse("blue", parse_servers(value)).servers] == ["m", "n"]
 

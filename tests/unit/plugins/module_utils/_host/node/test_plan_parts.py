@@ -15,7 +15,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model
     WantedPool,
     made_uuid,
 )
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_parts import network_step, pool_step
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_parts import missing_bridges, network_step, pool_step
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
 
 DIR = WantedPool("default", "dir", "/pool", where="pool_path")
 LVM = WantedPool("fast", "logical", None, "vg0", None, "pools[0]")
@@ -87,3 +88,10 @@ def test_another_network_of_that_name_is_refused(there):
 
 def test_whose_a_network_is():
     assert network(uuid=made_uuid(NETWORK, "admin")).ours and not network(uuid=made_uuid(NETWORK, "other")).ours
+
+
+@pytest.mark.parametrize("port, path", [(None, "vms[0].nics[0].bridge"), ("openvswitch", None)])
+def test_bridges_of_vms(port, path):
+    vms = parse_vms([{"id": "c1", "nics": [{"bridge": "br-data", "virtualport": port}]}], "vms", cluster="lab")
+    error = missing_bridges("metal1", vms, (), (), {"br-admin"})
+    assert (error.path if error else None) == path

@@ -68,6 +68,9 @@ def found(source=None, host=None, params=None):
 
 def test_suitable_machines_have_no_problem():
     assert found() == []
+    # a bridge of Open vSwitch is not among those of the kernel
+    nics = [{"bridge": "br-admin"}, {"bridge": "br-two", "virtualport": "openvswitch"}]
+    assert found(host={"bridges": ["br-admin"]}, params={"vm": {**PARAMS["vm"], "nics": nics}}) == []
 
 
 @pytest.mark.parametrize(

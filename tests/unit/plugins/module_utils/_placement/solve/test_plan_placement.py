@@ -49,6 +49,8 @@ def why(placement, vm_id):
         ({"hypervisors": {"kvm": {"usable": False, "reason": "it hung"}}}, {"hypervisor": "kvm"}, "cannot run kvm guests (it hung)"),
         ({"bridges": ["br0"]}, {"nics": [{"bridge": "br0"}]}, ""),
         ({"bridges": ["br0"]}, {"nics": [{"bridge": "br0"}, {"bridge": "br1"}]}, "has no bridge br1"),
+        # of Open vSwitch, which is not among those of the kernel
+        ({"bridges": ["br0"]}, {"nics": [{"bridge": "br0"}, {"bridge": "br1", "vlan": 5, "virtualport": "openvswitch"}]}, ""),
         ({"bridges": []}, {"nics": [{"network": "n1"}]}, ""),
         ({"networks": []}, {"nics": [{"network": "n1"}]}, "has no network n1"),
         ({"roles": ["compute"]}, {}, "does not have the role virt"),
