@@ -52,9 +52,8 @@ options:
   servers:
     description:
       - The physical servers by name.
-      - In each entry, C(roles) is the list of its roles and C(vms) its VM details, a list of mappings or that list as JSON text. A
-        server with VM details must have the role C(virt). C(bmc) is its management controller, C(hardware) its parts, C(install) how it is installed,
-        C(node_capacity) its capacity for a plan before it can be measured. All other keys are host variables.
+      - In each entry, C(roles) is the list of its roles and C(vms) its VM details, a list of mappings or that list as JSON text, which require the role
+        C(virt). C(bmc), C(hardware), C(install) and C(node_capacity) are described in the guides. All other keys are host variables.
       - With O(roles), a role that is declared neither there nor by this collection is an error.
       - "Keys of VM details: C(id) (unique in the cluster), C(name), C(cpu), C(ram), C(hypervisor), C(roles), C(nics),
         C(disks), C(address), C(autostart), C(protected), C(machine), and any other key that a libvirt template uses."
@@ -71,8 +70,8 @@ options:
   roles:
     description:
       - The services of each role, as a list. The roles of servers and VM details count as well as those of O(nodes).
-      - Services are C(galera), C(rabbitmq), C(witness), C(memcached), C(load_balancer), C(keystone), those of a cloud (C(ovn_database), C(placement),
-        C(glance), C(nova), C(neutron), C(horizon)), the logical ones C(database), C(rpc) and C(notifications), and those declared in O(services).
+      - Services are C(galera), C(rabbitmq), C(witness), C(memcached), C(load_balancer), C(keystone), C(ovn_database), C(placement), C(glance), C(nova),
+        C(neutron), C(horizon), the logical ones C(database), C(rpc) and C(notifications), and those declared in O(services).
     type: dict
     default: {}
   replicas:
