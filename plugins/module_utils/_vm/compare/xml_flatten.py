@@ -81,10 +81,10 @@ class Node:
         for name, device in devices.items():
             boot = device.element.find("boot")
             if boot is not None:
-                order = boot.get("order", "")
+                number = boot.get("order", "")
                 # libvirt refuses any other, with the line of the template
-                numbered.append((int(order) if _ORDER.match(order) else 0, name))
-        return " ".join(([order] if order else []) + [f"{number}={name}" for number, name in sorted(numbered)])
+                numbered.append((int(number) if _ORDER.match(number) else 0, name))
+        return " ".join(([order] if order else []) + [f"{place}={name}" for place, name in sorted(numbered)])
 
 
 def _settle_root(children: dict[str, Node], root: Node) -> None:
