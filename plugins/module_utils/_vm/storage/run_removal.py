@@ -158,7 +158,7 @@ def _reasons(
     candidates: t.Mapping[str, tuple[model_storage.Pool, str]],
     protected: t.Container[str],
     needs: t.Mapping[str, str],
-    raw: t.Container[str],
+    raw: t.Container[str] = (),
 ) -> dict[str, str]:
     """Path → why it is kept.
 

@@ -39,7 +39,7 @@ class Farm:
         return self.run({"id": vm["id"]}, state="absent", remove_disks=True, **options)
 
     def other(self, *devices: str) -> None:
-        """Define a domain of somebody else."""
+        """Define a domain that is not managed."""
         xml = f"<domain type='test'><name>other</name><memory>1024</memory><os><type>hvm</type></os><devices>{''.join(devices)}</devices></domain>"
         self.host.connection.defineXML(xml)
 
