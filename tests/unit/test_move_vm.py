@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import pathlib
 
 import pytest
@@ -58,6 +60,32 @@ def test_the_key_of_a_running_worker_is_kept(tmp_path: pathlib.Path, failed: boo
     code, output = control.play(tasks, "metal1", move_vm_id="notes", move_vm_state="returned", move_vm_destination="metal2", **values)
     assert (code != 0) == failed, output
     assert [call["arguments"]["state"] for call in control.calls("one_time_key")] == states
+
+
+@pytest.mark.parametrize(
+    ("scanned", "keys"), [("# comment\n[127.0.0.1]:22 ssh-ed25519 AAAA", ["ssh-ed25519 AAAA"]), ("", ["ssh-ed25519 BBBB root@metal2"])]
+)
+def test_host_keys_of_a_server_that_listens_on_one_address_only(tmp_path: pathlib.Path, scanned: str, keys: list[str]) -> None:
+    control = ControlNode(tmp_path, "command", "find", "slurp", "vm_move")
+    control.answers = {
+        "command metal2": {"stdout": scanned, "stdout_lines": scanned.splitlines(), "rc": 0 if scanned else 1, "changed": True},
+        "find metal2": {"files": [{"path": "/etc/ssh/ssh_host_ed25519_key.pub"}]},
+        "slurp metal2": {"content": base64.b64encode(b"ssh-ed25519 BBBB root@metal2\n").decode(), "encoding": "base64"},
+        "vm_move metal1": {"move": {"state": "moved"}},
+    }
+    tasks = yaml.safe_load((ROOT / "playbooks/tasks/move_vm.yml").read_text("utf-8"))
+    names = [task["name"] for task in tasks]
+    tasks = tasks[names.index("Read the host keys of the destination") : names.index("Move the VM") + 1]
+    # the plugins of the test answer instead
+    text = json.dumps(tasks)
+    for name in ("command", "find", "slurp"):
+        text = text.replace(f'"ansible.builtin.{name}"', f'"reduced.footprint.{name}"')
+    tasks = json.loads(text)
+    values = {"move_vm_id": "notes", "move_vm_state": "moved", "move_vm_destination": "metal2", "footprint_cluster": "lab"}
+    code, output = control.play(tasks, "metal1", **values)
+    assert code == 0, output
+    assert control.calls("vm_move")[0]["arguments"]["destination"]["host_keys"] == keys
+    assert bool(control.calls("slurp")) == (not scanned)
 
 
 def test_the_options_of_the_way_back_are_accepted() -> None:
