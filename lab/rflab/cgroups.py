@@ -17,9 +17,6 @@ import signal
 import time
 
 ROOT = pathlib.Path("/sys/fs/cgroup")
-#: Processor share of a machine with cgroup v1, where each process outside has 1024, and so has a new group with all of its processes:
-#: machines would be slower than any real server as soon as something else runs.
-SHARES = "16384"
 
 
 def old_layout() -> bool:
@@ -69,8 +66,6 @@ def make(name: str) -> list[pathlib.Path]:
                 # Empty in a new v1 group, which no process can enter then.
                 if old_layout() and (group / knob).exists() and not (group / knob).read_text().strip():
                     (group / knob).write_text((parent / knob).read_text())
-            if old_layout() and (group / "cpu.shares").exists():
-                (group / "cpu.shares").write_text(SHARES)
         except OSError as error:
             if error.errno not in (errno.EROFS, errno.EACCES):
                 raise
