@@ -137,10 +137,10 @@ def without_secrets(vms: t.Any) -> t.Any:
     if isinstance(vms, str):
         return mark if any(key in vms for key in CLOUD_INIT_KEYS) else vms
     if isinstance(vms, t.Mapping):
-        # refused, but shown with the error
-        return {name: mark if name in CLOUD_INIT_KEYS and one is not None else without_secrets([one])[0] for name, one in vms.items()}
-    if not isinstance(vms, (list, tuple)):
-        return vms
-    return [
-        {key: mark if key in CLOUD_INIT_KEYS and value is not None else value for key, value in vm.items()} if isinstance(vm, t.Mapping) else vm for vm in vms
-    ]
+        # VM details, or a mapping of them, which is refused but shown with the error
+        return {key: mark if key in CLOUD_INIT_KEYS and value is not None else _nested(value) for key, value in vms.items()}
+    return [without_secrets(vm) for vm in vms] if isinstance(vms, (list, tuple)) else vms
+
+
+def _nested(value: t.Any) -> t.Any:
+    return without_secrets(value) if isinstance(value, (t.Mapping, list, tuple)) else value
