@@ -35,7 +35,7 @@ _OWN_MARKERS = "~/.local/state/reduced.footprint/volumes"
 
 _ODD = re.compile(r"[^A-Za-z0-9._-]")
 # lock of a pool → the threads of this process that take it, one after the other
-_THREADS: dict[str, threading.Lock] = {}
+_THREADS: dict[str, t.Any] = {}
 
 
 class VolumeStore:
@@ -255,7 +255,7 @@ class VolumeStore:
         key = _digest(f"{self.host.uri if pool.remote else ''}{pool.type}:{pool.path}")
         name = f"pool-{_ODD.sub('_', pool.name)}-{key}"
         # the timeout is for other processes: wiping the disks of several VMs takes any time
-        with _THREADS.setdefault(name, threading.Lock()), host_lock(name, self._lock_timeout):
+        with _THREADS.setdefault(name, threading.RLock()), host_lock(name, self._lock_timeout):
             self._stale.add(pool.name)
             yield
 
