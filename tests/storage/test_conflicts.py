@@ -86,7 +86,7 @@ def test_seed_of_another_vm_conflicts(host: StorageHost) -> None:
 def test_seed_does_not_overwrite_the_disk_of_another_vm(host: StorageHost) -> None:
     host.one({"id": "b", "disks": [{"size": "4 MiB", "name": "web-seed.iso"}]}, state="present")
     error = refused(host, {"id": "web", "user_data": {"hostname": "web"}})
-    assert "web-seed.iso (vdz of the VM web) is also vda of the VM b" in error
+    assert "web-seed.iso exists and is not a cloud-init seed; it is not replaced." in error
     assert not (host.folder / "web-seed.iso").read_bytes().strip(b"\0")
 
 
