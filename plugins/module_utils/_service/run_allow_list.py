@@ -37,8 +37,9 @@ StartLimitIntervalSec=0
 [Service]
 Type=oneshot
 ExecStart={NFT} -f {ALL}
-# it runs twice a minute: do not log each run
+# it runs twice a minute: do not log each run, only what nft complains about
 LogLevelMax=warning
+SyslogLevel=warning
 
 [Install]
 WantedBy=sysinit.target
