@@ -265,7 +265,9 @@ def _plan_seed(vm: model_vm.VmDetails, steps: VolumeSteps, pool: str, hypervisor
     attached = config is not None and path in xml_devices.open_disks(config)
     if there is None and not attached and not place.remote and os.path.exists(path) and os.path.getsize(path):
         raise model_errors.RefusedError(
-            f"{path} exists and is not a cloud-init seed; it is not replaced.", vm.path, "Give the VM another name, or move that file away if no other VM uses it."
+            f"{path} exists and is not a cloud-init seed; it is not replaced.",
+            vm.path,
+            "Give the VM another name, or move that file away if no other VM uses it.",
         )
     content = _with_keys(content, there, vm, steps)
     return SeedPlan(name, place, path, False, content, there is not None, there != content.files())
