@@ -29,14 +29,14 @@ class Farm:
         folder.mkdir()
         host.connection.storagePoolCreateXML(f"<pool type='dir'><name>p</name><target><path>{folder}</path></target></pool>", 0)
 
-    def run(self, vm: t.Mapping[str, t.Any] = VM, **options: t.Any) -> DefineResult:
-        asked = {"cluster": "lab", "vms": [vm], "uri": "test:///default", "pool": "p", **options}
+    def run(self, vm: t.Mapping[str, t.Any] | None = None, **options: t.Any) -> DefineResult:
+        asked = {"cluster": "lab", "vms": [vm or VM], "uri": "test:///default", "pool": "p", **options}
         result = define_vms(DefineRequest(**asked), check_mode=False)
         assert result.vms[0].error is None
         return result
 
-    def remove(self, vm: t.Mapping[str, t.Any] = VM, **options: t.Any) -> DefineResult:
-        return self.run({"id": vm["id"]}, state="absent", remove_disks=True, **options)
+    def remove(self, vm: t.Mapping[str, t.Any] | None = None, **options: t.Any) -> DefineResult:
+        return self.run({"id": (vm or VM)["id"]}, state="absent", remove_disks=True, **options)
 
     def other(self, *devices: str) -> None:
         """Define a domain that is not managed."""
