@@ -57,3 +57,12 @@ def test_table_shows_the_steps_of_the_verification(demo: t.Any, tmp_path: pathli
     demo.REPORT.write_text('{"seconds": 12.5, "steps": [{"step": "Server of a is ACTIVE", "seconds": 7.25, "detail": ""}]}')
     ((name, text),) = demo.verification()
     assert name == "verify_cloud" and text.splitlines() == ["   7.2 s  Server of a is ACTIVE", "  12.5 s  all"]
+
+
+@pytest.mark.parametrize(
+    ("reached", "gap"),
+    [((1, 2, 3, 4), 1), ((), 5), ((1, 2), 3), ((4, 4.5), 4), ((-3, 9), 5)],
+    ids=["always", "never", "not at the end", "not at the beginning", "only before and after"],
+)
+def test_a_server_that_is_not_reached_is_noticed(demo: t.Any, reached: tuple[float, ...], gap: float) -> None:
+    assert demo.longest_gap(reached, 0, 5) == gap

@@ -24,6 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_re
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain, xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import nic_mac, vm_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml_packaged import template_source
+from tests.support.driver_host import driver_host
 
 VMS: list[dict[str, t.Any]] = [
     {"id": 0, "cpu": 1, "memory_mb": 32, "nics": [{"network": "default"}], "disks": [{"size": "1 MiB"}]},
@@ -58,15 +59,8 @@ class Farm:
 def fixture_farm(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Farm]:
     """An empty host with a pool."""
     monkeypatch.setattr(io_lock, "lock_folder", lambda: tmp_path / "locks")
-    with DomainHost("test:///default") as host:
+    with driver_host() as host:
         yield Farm(host, tmp_path / "pool")
-        for record in host.domains():
-            domain = host.connection.lookupByUUIDString(record.uuid)
-            if record.name != "test":
-                if domain.isActive():
-                    domain.destroy()
-                domain.undefine()
-        host.connection.storagePoolLookupByName("p").destroy()
 
 
 def actions(result: DefineResult) -> dict[str, list[str]]:

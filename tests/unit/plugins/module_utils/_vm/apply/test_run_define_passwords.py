@@ -18,6 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_dom
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_info import InfoRequest, read_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_hidden, xml_metadata
+from tests.support.driver_host import driver_host
 
 LIVE, INACTIVE, SECURE = 0, 2, 1
 DISPLAY = "<devices><graphics type='vnc' port='-1' autoport='yes' passwd='{{ secret }}'/></devices>"
@@ -63,14 +64,8 @@ class Farm:
 def fixture_farm(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Farm]:
     """An empty host."""
     monkeypatch.setattr(io_lock, "lock_folder", lambda: tmp_path / "locks")
-    with DomainHost("test:///default") as host:
+    with driver_host() as host:
         yield Farm(host)
-        for record in host.domains():
-            domain = host.connection.lookupByUUIDString(record.uuid)
-            if record.name != "test":
-                if domain.isActive():
-                    domain.destroy()
-                domain.undefine()
 
 
 @pytest.fixture(name="earlier")

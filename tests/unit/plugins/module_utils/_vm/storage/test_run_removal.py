@@ -16,6 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import DefineResult
+from tests.support.driver_host import driver_host
 
 VM: dict[str, t.Any] = {"id": "a", "cpu": 1, "memory_mb": 32, "disks": [{"size": "1 MiB"}]}
 QCOW2 = b"QFI\xfb\0\0\0\3"
@@ -50,15 +51,8 @@ class Farm:
 @pytest.fixture(name="farm")
 def fixture_farm(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Farm]:
     monkeypatch.setattr(io_lock, "lock_folder", lambda: tmp_path / "locks")
-    with DomainHost("test:///default") as host:
+    with driver_host() as host:
         yield Farm(host, tmp_path / "pool")
-        for record in host.domains():
-            domain = host.connection.lookupByUUIDString(record.uuid)
-            if record.name != "test":
-                if domain.isActive():
-                    domain.destroy()
-                domain.undefine()
-        host.connection.storagePoolLookupByName("p").destroy()
 
 
 def disk_of(path: pathlib.Path, inside: str = "") -> str:
