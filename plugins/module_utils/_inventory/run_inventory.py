@@ -175,7 +175,7 @@ def _refuse_duplicates(servers: t.Sequence[Server], machines: t.Sequence[Machine
         once("name", item.name, item.path, "Give every server a unique name.")
         if item.place and {VIRT_ROLE, ROLE_COMPUTE}.intersection(item.roles):
             # the VMs of both would be on one machine, whose loss takes all of them
-            once("address", item.place, f"{item.path}.ansible_host", "Correct the address: each server is another machine.")
+            once("address", item.place, f"{item.path}.ansible_host", "Correct the address: each server must be a different machine.")
         if item.variables.get("bmc") is not None:
             host, port, system = model_bmc.parse(item.variables["bmc"]).place
             # two servers with one controller: one of them would be powered off in place of the other

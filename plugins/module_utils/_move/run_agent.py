@@ -188,7 +188,7 @@ def _refuse_moved_on(uuid: str, source: str) -> None:
     there = io_moved.read(uuid)
     if there is not None and there.state != ARRIVING and there.to != source:
         raise RefusedError(
-            f"the VM is not there any more: it was moved on to {there.to} (state {there.state}), and the copy there is old.",
+            f"the VM is no longer there: it was moved on to {there.to} (state {there.state}), and the copy there is old.",
             hint=f"Move it from {there.to} back there first: with state: returned if that move is not confirmed yet.",
         )
 

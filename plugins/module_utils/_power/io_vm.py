@@ -68,7 +68,7 @@ class VmMachine(io_domains.DomainHost):
         record = self.domain(self._uuid)
         if operation == model_power.SOFT and record is not None and record.state in ("paused", "suspended"):
             raise RefusedError(
-                f"this copy of the VM must not run, also not for a shutdown: the VM was moved to {note.to}.", "vm", "Use state: off.",
+                f"this copy of the VM must not run, not even for a shutdown: the VM was moved to {note.to}.", "vm", "Use state: off.",
             )
 
     def set_boot(self, change: model_power.Boot) -> None:
@@ -139,7 +139,7 @@ def find(name: str, uri: str | None) -> VmMachine:
     if len(found) > 1:
         for machine in found.values():
             machine.close()
-        raise RefusedError(f"the host has {len(found)} VMs named {name}.", "uri", f"Set uri to that of the one that is meant: {' or '.join(found)}.")
+        raise RefusedError(f"the host has {len(found)} VMs named {name}.", "uri", f"Set uri to select one of them: {' or '.join(found)}.")
     if found:
         return next(iter(found.values()))
     # a driver that is not installed has no VMs

@@ -239,7 +239,7 @@ def test_without_the_binding_there_is_a_warning():
         (
             {"m": {"roles": ["virt"], "ansible_host": "192.0.2.11"}, "n": {"roles": ["virt"], "ansible_host": "192.0.2.11"}},
             InputError,
-            "servers.n.ansible_host: '192.0.2.11' is already used at servers.m.ansible_host. Correct the address: each server is another machine",
+            "servers.n.ansible_host: '192.0.2.11' is already used at servers.m.ansible_host. Correct the address: each server must be a different machine",
         ),
         ({"m": {"roles": ["virt"]}, "n": {"roles": ["compute"], "ansible_host": "M"}}, InputError, "servers.n.ansible_host: 'm' is already used"),
         (

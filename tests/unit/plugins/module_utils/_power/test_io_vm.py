@@ -49,7 +49,7 @@ def test_a_vm_is_found_at_its_driver(closed: list[str]) -> None:
 
 def test_a_name_that_two_drivers_have_is_never_guessed(closed: list[str]) -> None:
     # off would be the end of the wrong one
-    with pytest.raises(RefusedError, match="uri: the host has 2 VMs named both. Set uri to that of the one that is meant: lxc:///system or qemu:///system"):
+    with pytest.raises(RefusedError, match="uri: the host has 2 VMs named both. Set uri to select one of them: lxc:///system or qemu:///system"):
         io_vm.find("both", None)
     assert closed == [LXC, QEMU]
 
