@@ -56,8 +56,18 @@ def _ssh(lab: Lab, args: argparse.Namespace) -> None:
     os.execvp(argv[0], argv)
 
 
+def _check_made(lab: Lab, name: str) -> None:
+    """Refuse what needs a machine that this lab does not have.
+
+    :raises LabError: it was not started with this machine.
+    """
+    if not (lab.state / name).is_dir():
+        raise LabError(f"this lab has no {name}", "run: lab/lab up" + ("" if name == "laptop" else f" --servers {name[-1]}"))
+
+
 def _power(lab: Lab, args: argparse.Namespace) -> None:
     machine = lab.machine(args.machine)
+    _check_made(lab, machine.name)
     action = {"start": machines.start, "stop": machines.stop, "kill": machines.cut, "reboot": machines.reboot}[args.action]
     with step(f"{args.action} {machine.name}"):
         action(lab, machine)
@@ -69,10 +79,9 @@ def _writer(lab: Lab, args: argparse.Namespace) -> None:
     if args.what == "report":
         print(json.dumps(writer.report(lab, args.address), indent=2))
     elif args.what == "start":
+        _check_made(lab, "laptop")
         if procs.alive(lab, "writer"):
             raise LabError("the writer is already running")
-        if not (lab.state / "run").exists():
-            raise LabError("the lab is not up", "run: lab/lab up")
         procs.launch(lab, "writer", ["rflab.writer", args.address or f"{lab.net}.2"])
         procs.wait_alive(lab, "writer")
         say(f"the writer writes to {args.address or lab.net + '.2'}; acknowledged rows: {lab.state / 'writer.jsonl'}")
