@@ -186,3 +186,15 @@ def test_down_leaves_nothing_and_can_be_repeated() -> None:
     assert traces() == {kind: [] for kind in traces()}
     lab("down")
     assert not status()["up"]
+
+
+def test_a_lab_without_a_laptop_gets_one_later() -> None:
+    lab("up", "--no-laptop", "--servers", "1", timeout=FROM_CACHE)
+    assert powered() == {"metal1": True}
+    for command in (("writer", "start"), ("start", "laptop"), ("kill", "metal3")):
+        # refused, with the name of what is missing
+        lab(*command, ok=(1,))
+    lab("up", "--servers", "1", timeout=FROM_CACHE)
+    assert powered() == {"metal1": True, "laptop": True}
+    lab("down")
+    assert traces() == {kind: [] for kind in traces()}
