@@ -76,22 +76,22 @@ def _not_applicable(case: ElementTree.Element) -> bool:
     return any(child.tag == "skipped" and "No tests applicable" in (child.text or "") + child.get("message", "") for child in case)
 
 
-def table(rows: t.Sequence[tuple[str, Count, float, str]]) -> str:
+def table(rows: t.Sequence[tuple[str, Count, float, float, str]]) -> str:
     """Format the gates as a table.
 
-    :arg rows: name, count, seconds and a remark (empty if it passed) of each gate.
+    :arg rows: name, count, begin and duration in seconds, and a remark (empty if it passed) of each gate.
     """
-    head = ("gate", "passed", "failed", "skipped", "seconds", "")
+    head = ("gate", "passed", "failed", "skipped", "began", "seconds", "")
     body = [
-        (name, str(count.passed), str(count.failed), str(count.skipped), f"{seconds:.1f}", remark)
-        for name, count, seconds, remark in rows
+        (name, str(count.passed), str(count.failed), str(count.skipped), f"{began:.0f}", f"{seconds:.1f}", remark)
+        for name, count, began, seconds, remark in rows
     ]
     widths = [max(len(line[column]) for line in [head, *body]) for column in range(len(head))]
     lines = []
     for line in [head, *body]:
         cells = [line[0].ljust(widths[0])]
-        cells += [line[column].rjust(widths[column]) for column in range(1, 5)]
-        cells.append(line[5])
+        cells += [line[column].rjust(widths[column]) for column in range(1, 6)]
+        cells.append(line[6])
         lines.append("  ".join(cells).rstrip())
     lines.insert(1, "-" * max(len(line) for line in lines))
     return "\n".join(lines)

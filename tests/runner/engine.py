@@ -83,6 +83,7 @@ class Outcome:
     count: Count = dataclasses.field(default_factory=Count)
     seconds: float = 0.0
     remark: str = ""
+    began: float = 0.0
 
 
 class Log:
@@ -152,6 +153,7 @@ class Lane(threading.Thread):
         self._gates = gates
         self._back = back
         self._record = record
+        self._zero = time.monotonic()
         self._logs = logs
         self._before = before
         self._stopped = threading.Event()
@@ -210,7 +212,7 @@ class Lane(threading.Thread):
         if outcome.count.passed + outcome.count.failed == 0:
             outcome.count += Count(failed=1)
             outcome.remark = "no test ran"
-        outcome.seconds = time.monotonic() - started
+        outcome.began, outcome.seconds = started - self._zero, time.monotonic() - started
         log.line(f"=== {gate.name}: {outcome.count} in {outcome.seconds:.1f} s{' (' + outcome.remark + ')' if outcome.remark else ''}")
         log.close()
         return outcome
@@ -347,7 +349,7 @@ def run_all(gates: t.Sequence[Gate], output: pathlib.Path, record: Record | None
         total = Count(failed=1)
     summary.write_text(f"{total}\n", encoding="utf-8")
     print()
-    print(table([(one.name, one.count, one.seconds, one.remark) for one in outcomes]))
+    print(table([(one.name, one.count, one.began, one.seconds, one.remark) for one in outcomes]))
     for one in outcomes:
         for name in dict.fromkeys(one.count.names):
             print(f"failed: {one.name}: {name}")
