@@ -150,6 +150,7 @@ TOY = (
 )
 
 
+@pytest.mark.whole  # modules are tested with it in tests/integration, too
 def test_running_machine_is_changed_and_rolled_back(lab: Lab) -> None:
     def toy(state: str, **details: object) -> int:
         """Run with one tiny machine, alone; how many tasks changed something."""

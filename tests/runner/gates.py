@@ -296,7 +296,7 @@ def _votes(*more: str) -> t.Callable[[], t.Iterator[Step]]:
 
 def _flows() -> t.Iterator[Step]:
     for number in range(int(os.environ.get("ROUNDS", "3"))):
-        yield _pytest(f"torture-e2e-{number + 1}", "tests/e2e", timeout=3600)
+        yield _pytest(f"torture-e2e-{number + 1}", "tests/e2e", "--whole", timeout=3600)
 
 
 #: Matrices that keep the result of each cell.
@@ -329,7 +329,7 @@ LONG = (
     with_lab(Gate("torture-stories", "all user stories of the control plane", _stories(True, whole=True), TORTURE)),
     with_lab(Gate("torture-molecule", "all user stories of servers and their virtual machines", _stories(False, whole=True), TORTURE)),
     with_lab(Gate("torture-e2e", "the whole flow, ROUNDS times", _flows, TORTURE)),
-    _long("e2e-trixie", "the whole flow with servers, controllers, guests and a master of Debian 13", "tests/e2e", timeout=5400, env={"LAB_RELEASE": "trixie"}),
+    _long("e2e-trixie", "the whole flow with Debian 13 everywhere", "tests/e2e", "--whole", timeout=5400, env={"LAB_RELEASE": "trixie"}),
 )
 
 
