@@ -61,6 +61,10 @@ def start(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
             return _result(copy, {**record, "at": time.time()}, True)
         with store.locked(starting=True):
             if not begun:
+                # another run may have started it since: its disks must not be replaced by those of the copy
+                if store.record().get("state") == STARTED:
+                    raise RefusedError(f"{copy.vm} was started here by another run meanwhile.", "id", "Run it again, which completes an interrupted start.")
+                _refuse_obstacles(copy, host.domain(copy.uuid))
                 _make_disks(store, copy)
                 record = _claim(store, copy, params)
             _place(copy)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import types
 import typing as t
@@ -96,6 +97,35 @@ def test_the_first_server_learns_of_a_start_before_it_is_recorded(tmp_path: path
     with store.locked():
         look()
     assert seen == [None, True, None, None]
+
+
+def test_two_starts_at_once_make_the_disks_once(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # two persons in an emergency; the second one waits for the lock, and would replace the disks of the running VM by those of the copy
+    monkeypatch.setattr(io_copies, "HOME", tmp_path / "copies")
+    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
+    store = io_copies.CopyStore("m")
+    store.write_record({"state": "receiving", "at": 1.0})
+    store.commit(COPY, {})
+    host = Host("running")
+    there, host.record = host.record, None
+    other = {"state": "started", "phase": "running", "at": 2.0, "copy": COPY.id, "uuid": UUID}
+    locked = io_copies.CopyStore.locked
+
+    @contextlib.contextmanager
+    def late(self: io_copies.CopyStore, **given: t.Any) -> t.Iterator[None]:
+        with locked(self, **given):
+            store.write_record(other)
+            host.record = there
+            yield
+
+    monkeypatch.setattr(io_copies.CopyStore, "locked", late)
+    monkeypatch.setattr(run_start, "DomainHost", lambda *_args: host)
+    monkeypatch.setattr(run_start, "_make_disks", lambda *_args: pytest.fail("it makes disks"))
+    with pytest.raises(RefusedError, match="was started here by another run meanwhile"):
+        run_start.start({"id": "m", "confirmed": "metal1"}, check_mode=False)
+    assert store.record()["phase"] == "running"
+    monkeypatch.setattr(io_copies.CopyStore, "locked", locked)
+    assert not run_start.start({"id": "m", "confirmed": "metal1"}, check_mode=False)["changed"]
 
 
 @pytest.mark.parametrize(
