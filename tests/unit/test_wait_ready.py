@@ -30,6 +30,9 @@ exit 0
         ([LOADER, ""], [], ""),
         ([LOADER], [], "Units failed on metal2: footprint-allow-lists.service."),
         (["mariadb.service loaded failed failed MariaDB"], ["mariadb.service"], ""),
+        # a server that was restarted: a copy failed because its VM was started meanwhile
+        (["reduced-footprint-standby-notes.service loaded failed failed Copy of the disks of notes"], [], ""),
+        (["reduced-footprint-standby-guard.service loaded failed failed Guard"], [], "Units failed on metal2: reduced-footprint-standby-guard.service."),
     ],
 )
 def test_a_failed_unit_that_a_timer_starts_again_does_not_end_a_run(
