@@ -126,6 +126,15 @@ def test_the_host_key_of_a_machine_whose_ssh_server_does_not_listen_on_the_loopb
     assert [one["host_keys"] for one in call["arguments"]["witnesses"]] == [["ssh-ed25519 BBBB root@w1"]]
 
 
+def test_the_server_of_a_vm_is_not_its_own_witness(tmp_path: pathlib.Path) -> None:
+    # one list for all servers: it would answer itself that the VM was not started elsewhere
+    tasks = {task["name"]: task for task in yaml.safe_load((ROOT / "roles/standby/tasks/one.yml").read_text("utf-8"))}
+    shown = {"debug": {"msg": "asked: {{ __standby_voters | join(' ') }}."}, "vars": tasks["Determine the source address towards the standby"]["vars"]}
+    values = {"__standby_vm": {"server": "metal1"}, "standby_witnesses": ["metal1", "metal2", "w1", "w1"]}
+    code, output = ControlNode(tmp_path).play([shown], **values)
+    assert code == 0 and "asked: metal1 w1." in output, output
+
+
 def test_a_vm_that_runs_on_its_earlier_standby_gets_no_other_one(tmp_path: pathlib.Path) -> None:
     control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
     control.more = {"metal3": {"ansible_host": "192.0.2.13"}}

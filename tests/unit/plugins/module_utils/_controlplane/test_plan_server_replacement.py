@@ -41,7 +41,7 @@ def record(machine_id: str = OLD, state: str = "known", at: str = BEFORE, name: 
 
 def copies(vm: str = "notes", source: str = "metal2", state: str = "receiving", verified: bool = True) -> dict[str, t.Any]:
     made = [{"id": "20261126T100000Z", "source": source, "copied": "2026-11-26T10:00:00Z", "verified": "2026-11-26T10:00:09Z"}] if verified else []
-    return {"id": vm, "part": "standby", "state": state, "copies": made}
+    return {"id": vm, "part": "standby", "state": state, "phase": "running" if state == "started" else None, "copies": made}
 
 
 def server(here: str, *vms: str, records: t.Sequence[t.Any] = (), standbys: t.Sequence[t.Any] = ()) -> dict[str, t.Any]:
@@ -263,6 +263,15 @@ def test_a_vm_that_was_started_on_its_standby_is_moved_back() -> None:
         seen = found(metal1=server(OTHER, "c1", "notes", records=[record()], standbys=[copies(state=state)]), metal2=server(NEW, "notes"))
         seen["metal1"]["vms"][1]["moved"] = "metal2"
         assert ways(planned(seen))["notes"] == "return"
+
+
+def test_a_witness_of_a_start_does_not_have_the_vm() -> None:
+    # it is a virt host as well, and was asked before the standby
+    claimed = {**copies(state="started", verified=False), "phase": None}
+    seen = found(metal1=server(OTHER, "c1", records=[record()], standbys=[claimed]))
+    seen["metal3"] = server("4" * 32, "notes", records=[record()], standbys=[copies(state="started")])
+    plan = planned(seen)
+    assert [way["server"] for way in plan["ways"] if way["name"] == "notes"] == ["metal3"], plan["lines"]
 
 
 def test_a_copy_that_is_not_verified_is_none() -> None:

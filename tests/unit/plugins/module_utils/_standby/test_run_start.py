@@ -99,6 +99,15 @@ def test_the_first_server_learns_of_a_start_before_it_is_recorded(tmp_path: path
     assert seen == [None, True, None, None]
 
 
+def test_a_witness_of_a_start_does_not_start_the_vm_as_well(started: t.Any) -> None:
+    # it has older copies, because it was the standby before
+    store = started("running", "shutdown")
+    store.write_record({"state": "started", "at": 2.0, "from": "metal1"})
+    with pytest.raises(RefusedError, match="recorded as a witness that m was started on another one") as refused:
+        run_start.start({"id": "m", "confirmed": "metal1"}, check_mode=False)
+    assert "state: returned" in str(refused.value.hint)
+
+
 def test_two_starts_at_once_make_the_disks_once(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # two persons in an emergency; the second one waits for the lock, and would replace the disks of the running VM by those of the copy
     monkeypatch.setattr(io_copies, "HOME", tmp_path / "copies")
