@@ -264,13 +264,22 @@ def _standby_entries(standbys: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]]
     for server, entries in sorted(standbys.items()):
         for entry in entries:
             known = found.get(entry["id"])
-            if known is None or entry["state"] == _STARTED or (entry["part"] == "source" and known["state"] != _STARTED):
+            if known is None or _weight(entry) > _weight(known):
                 found[entry["id"]] = {**entry, "server": server}
     return [found[name] for name in sorted(found)]
 
 
+def _weight(entry: t.Mapping[str, t.Any]) -> int:
+    """Return how much an entry says: where the VM runs, what its server reports, which copies exist, or that a witness was asked."""
+    if entry["state"] == _STARTED:
+        return 3 if entry.get("phase") else 0
+    return 2 if entry["part"] == "source" else 1 if entry.get("age_seconds") is not None else 0
+
+
 def _standby(entry: t.Mapping[str, t.Any]) -> Line:
     topic = f"standby {entry['id']}"
+    if entry["state"] == _STARTED and not entry.get("phase"):
+        return Line(topic, True, f"was started on its standby, as {entry['server']} has recorded as a witness", note=True)
     if entry["state"] == _STARTED:
         return Line(topic, True, f"runs on {entry['server']} from its copy of {entry.get('copied')}, without a standby; the way back is move_vm", note=True)
     if entry.get("age_seconds") is None:
