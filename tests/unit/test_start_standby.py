@@ -31,7 +31,7 @@ def fixture_control(tmp_path: pathlib.Path) -> ControlNode:
 
 
 def start(
-    control: ControlNode, state: str = "receiving", phase: str | None = None, witnesses: t.Sequence[str] = ("w1", "w2")
+    control: ControlNode, state: str = "receiving", phase: str | None = None, witnesses: t.Sequence[str] = ("w1", "w2"), **more: t.Any
 ) -> tuple[int, str, list[tuple[str, str]]]:
     """Start the VM; returns the exit code, the output, and host and state of each change.
 
@@ -42,7 +42,7 @@ def start(
     play = yaml.safe_load((ROOT / "playbooks/start_standby.yml").read_text("utf-8"))[0]
     # without the seconds in which the first server does not answer
     tasks = [task for task in play["tasks"] if "the first server answers" not in task["name"]]
-    code, output = control.play(tasks, **play["vars"], **given)
+    code, output = control.play(tasks, **{**play["vars"], **given, **more})
     calls = [(call["host"], call["arguments"]["state"]) for call in control.calls("vm_standby") if not call["check"]]
     return code, " ".join(output.split()), calls
 
@@ -57,6 +57,14 @@ def test_the_start_is_recorded_before_and_after_it(control: ControlNode) -> None
     code, output, calls = start(control)
     claimed = [("w1", "claimed"), ("w2", "claimed")]
     assert code == 0 and calls == [*claimed, ("metal2", "started"), *claimed], output
+
+
+@pytest.mark.parametrize(("server", "proven"), [("metal1", True), ("metal3", False)])
+def test_the_proof_is_about_the_server_of_the_vm(control: ControlNode, server: str, proven: bool) -> None:
+    # a cache of facts has kept what the role has set for another server
+    fact = {"server_power_result": {"server": server, "state": "off", "confirmed": True}}
+    code, output, calls = start(control, start_standby_confirm="", **fact)
+    assert (code == 0) == proven and bool(calls) == proven and ("Nothing was changed. m would be started on metal2" in output) != proven, output
 
 
 @pytest.mark.parametrize(

@@ -217,8 +217,6 @@ def _remove_vm(host: DomainHost, job: Job, params: t.Mapping[str, t.Any]) -> Non
         from ansible_collections.reduced.footprint.plugins.module_utils._move import io_live
 
         io_live.cut(host, job.uuid)
-    with host_lock("domains", _LOCK):
-        host.undefine(job.uuid)
     for path in (*disks, *xml_backup.small_files(document)):
         if params.get("keep_disks"):
             final = pathlib.Path(path)
@@ -226,6 +224,9 @@ def _remove_vm(host: DomainHost, job: Job, params: t.Mapping[str, t.Any]) -> Non
                 final.rename(final.with_name(f"{final.name}.lost-{int(time.time())}"))
         else:
             remove_path(pathlib.Path(path))
+    # last: it lists the disks
+    with host_lock("domains", _LOCK):
+        host.undefine(job.uuid)
     VolumeStore(host).refresh()
 
 

@@ -164,3 +164,19 @@ def test_old_disks_are_removed_only_if_the_vm_ran_on_its_standby(
     else:
         run_standby.apply({"id": "m", "state": "released"}, check_mode=False)
     assert removed == ([] if words else [JOB])
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_the_removal_of_the_old_vm_is_completed_after_a_kill(keep: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = tmp_path / "m-vda.qcow2"
+    disk.write_text("old", "utf-8")
+    host = Host("shutdown")
+    host.record.config_xml = f"<domain><name>m</name><devices><disk><source file='{disk}'/><target dev='vda'/></disk></devices></domain>"
+    left: list[bool] = []
+    monkeypatch.setattr(Host, "undefine", lambda self, uuid: left.append(disk.exists()), raising=False)
+    monkeypatch.setattr(run_standby, "host_lock", lambda *_args: contextlib.nullcontext())
+    monkeypatch.setattr(run_standby, "VolumeStore", lambda host: types.SimpleNamespace(refresh=lambda: None))
+    # without its domain the next run would not know the disks, and the VM could not be moved back
+    run_standby._remove_vm(host, JOB, {"keep_disks": keep})
+    run_standby._remove_vm(host, JOB, {"keep_disks": keep})
+    assert left == [False, False] and len(list(tmp_path.glob("*.lost-*"))) == keep
