@@ -274,6 +274,9 @@ def _way(given: VmDetails | str, request: Request, known: Known, found: Found) -
     ]
     # a witness has recorded the start on another server, without a phase
     started = next((server for server, entry in copies.items() if entry["state"] == "started" and entry.get("phase")), "")
+    if others and started not in (*there, *left):
+        # it was moved to a third server afterwards
+        started = ""
     if started and started not in left and copies[started].get("phase") == "claimed":
         text = f"{name}: its start on {started} was interrupted and is continued, then it is moved to {request.name}"
         return Way(vm_id, name, STANDBY, text, started)

@@ -281,7 +281,8 @@ def _standby(entry: t.Mapping[str, t.Any]) -> Line:
     if entry["state"] == _STARTED and not entry.get("phase"):
         return Line(topic, True, f"was started on its standby, as {entry['server']} has recorded as a witness", note=True)
     if entry["state"] == _STARTED:
-        return Line(topic, True, f"runs on {entry['server']} from its copy of {entry.get('copied')}, without a standby; the way back is move_vm", note=True)
+        text = f"was started on {entry['server']} from its copy of {entry.get('copied')}, without a standby; the way back is move_vm"
+        return Line(topic, True, text, note=True)
     if entry.get("age_seconds") is None:
         text = "has no verified copy"
     else:

@@ -258,11 +258,11 @@ def test_a_vm_that_was_started_on_its_standby_is_moved_back() -> None:
     witness = {"metal0": {"standbys": [{**copies(state="started"), "phase": None}]}}
     result = planned({**witness, **found(metal1=server(OTHER, "c1", "notes", records=[record()], standbys=[copies(state="started")]))})
     assert ways(result)["notes"] == "return" and "notes was started on its standby metal1, and is moved to metal2" in "".join(result["lines"])
-    # killed between the move and its confirmation
+    third = {"metal1": server(OTHER, "c1", records=[record()], standbys=[copies(state="started")]), "metal3": server(THIRD, "c3", "notes")}
     for state in ("started", "receiving"):
         seen = found(metal1=server(OTHER, "c1", "notes", records=[record()], standbys=[copies(state=state)]), metal2=server(NEW, "notes"))
         seen["metal1"]["vms"][1]["moved"] = "metal2"
-        assert ways(planned(seen))["notes"] == "return"
+        assert ways(planned(seen))["notes"] == "return" and ways(planned({**seen, **third}))["notes"] == "elsewhere"
 
 
 def test_a_copy_that_is_not_verified_is_none() -> None:

@@ -83,7 +83,7 @@ CLAIMED = standby("standby", state="started", age_seconds=None, copied=None)
         (
             # a witness that is a virt host has no copy
             {"metal1": [standby(state="taken", problem="y")], "metal2": [standby("standby", state="started", phase="running")], "metal3": [CLAIMED]},
-            "NOTE standby master: runs on metal2 from",
+            "NOTE standby master: was started on metal2 from",
             "ok",
         ),
         ({"metal0": [{**CLAIMED, "state": "receiving"}], "metal2": [standby("standby")]}, "DEGRADED standby master: copy on metal2, 45 s old", "degraded"),
