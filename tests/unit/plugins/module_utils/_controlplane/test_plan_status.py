@@ -87,6 +87,17 @@ CLAIMED = standby("standby", state="started", age_seconds=None, copied=None)
             "ok",
         ),
         ({"metal0": [{**CLAIMED, "state": "receiving"}], "metal2": [standby("standby")]}, "DEGRADED standby master: copy on metal2, 45 s old", "degraded"),
+        (
+            # moved from its standby to a third server, which copies it to another one
+            {"metal2": [standby("standby", state="started", phase="running", copies=[{"source": "metal1"}])], "metal3": [standby(standby="metal4")]},
+            "ok   standby master: copy on metal4, 45 s old",
+            "ok",
+        ),
+        (
+            {"metal1": [standby()], "metal2": [standby("standby", state="started", phase="running", copies=[{"source": "metal1"}])]},
+            "NOTE standby master: was started on metal2 from",
+            "ok",
+        ),
         ({"metal3": [CLAIMED]}, "NOTE standby master: was started on its standby, as metal3 has recorded as a witness", "ok"),
     ],
 )
