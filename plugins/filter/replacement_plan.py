@@ -21,7 +21,9 @@ description:
 positional: members, places
 options:
   _input:
-    description: The request with C(name), C(server), C(stop), C(confirm) and C(again), as the variables of the playbook C(replace_controller).
+    description: >-
+      The request with C(name), C(server), C(stop), C(confirm) and C(again), as the variables of the playbook C(replace_controller), and C(id) of its
+      VM if that is not its name.
     type: dict
     required: true
   members:
@@ -92,8 +94,9 @@ def replacement_plan(
     """Return the plan of a replacement; see :mod:`plan_replacement`."""
     try:
         request = plan_replacement.Request(
-            *(str(wanted.get(key) or "") for key in ("name", "server")), bool(wanted.get("stop")), str(wanted.get("confirm") or ""), bool(wanted.get("again"))
-        )
+            *(str(wanted.get(key) or "") for key in ("name", "server")), bool(wanted.get("stop")), str(wanted.get("confirm") or ""), bool(wanted.get("again")),
+            str(wanted.get("id") or ""),
+        )  # fmt: skip
         known = plan_replacement.Known(members, places, servers, members.get("witness", ()))
         try:
             plan_replacement.check_request(request, known)

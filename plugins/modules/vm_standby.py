@@ -45,7 +45,7 @@ options:
       - V(claimed), on a witness, records that the VM is about to be started on its standby.
       - V(released), on the first server after it came back, removes the VM that was started on its standby, so that it can be moved
         back. B(What was written after its last copy is lost then), unless O(keep_disks) is set. Refused unless the standby has completed its start.
-      - V(returned), on the standby or a witness after the VM was moved back, accepts copies again.
+      - V(returned), on the standby or a witness after the VM was moved back, accepts copies again; on a witness also after a start that was refused.
     type: str
     choices: [prepared, present, absent, started, claimed, released, returned]
     default: present

@@ -54,7 +54,9 @@ standbys:
         - Of the last copy, V(new), V(running), V(copied), V(failed), or V(taken) after the VM was started on its standby.
         - On the standby V(receiving), or V(started) after the VM was started there.
       type: str
-    phase: {description: Phase of the copy or of the start., type: str}
+    phase:
+      description: Phase of the copy or of the start, for example V(starting) while the disks of the VM are made from a copy.
+      type: str
     reason: {description: Why the last copy failed., type: str}
     problem: {description: What is wrong with the copies; null if nothing is., type: str}
     copy_id: {description: The last verified copy., type: str}

@@ -17,11 +17,19 @@ from ansible_collections.reduced.footprint.plugins.lookup import playbook_variab
 from tests.support.control_node import ROOT, ControlNode
 
 
-@pytest.mark.parametrize(("state", "asked"), [("started", ["metal2", "metal1"]), ("receiving", ["metal1"])])
-def test_the_witnesses_forget_the_start_before_the_standby_does(tmp_path: pathlib.Path, state: str, asked: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("state", "first", "asked"),
+    [
+        ("started", "metal2", ["metal2", "metal1"]),
+        ("receiving", "metal2", ["metal1"]),
+        # not to its first server, which would start its old VM after a restart if no one knew of the start
+        ("started", "metal3", []),
+    ],
+)
+def test_the_witnesses_forget_the_start_before_the_standby_does(tmp_path: pathlib.Path, state: str, first: str, asked: list[str]) -> None:
     control = ControlNode(tmp_path, "vm_standby", "vm_standby_info")
     control.answers = {
-        "vm_standby_info metal1": {"standbys": [{"id": "notes", "part": "standby", "state": state}]},
+        "vm_standby_info metal1": {"standbys": [{"id": "notes", "part": "standby", "state": state, "copies": [{"source": "metal9"}, {"source": first}]}]},
         "vm_standby metal1": {"changed": True},
         "vm_standby metal2": {"changed": True},
     }
@@ -31,6 +39,7 @@ def test_the_witnesses_forget_the_start_before_the_standby_does(tmp_path: pathli
     code, output = control.play(tasks, "metal1", **values)
     assert code == 0, output
     assert [(call["host"], call["arguments"]["state"]) for call in control.calls("vm_standby")] == [(host, "returned") for host in asked]
+    assert ("and is not on its first server metal3 now" in " ".join(output.split())) == (not asked)
 
 
 @pytest.mark.parametrize(("part", "ended"), [("source", ["absent"]), ("standby", [])])

@@ -76,3 +76,30 @@ def test_a_member_whose_queue_is_down_does_not_count_as_remaining(tmp_path: path
     code, output = control.run(str(ROOT / "playbooks/remove_virt_node.yml"), "-e", "remove_virt_node_name=metal2", **values)
     (call,) = control.calls("virt_node")
     assert {one["name"]: one["alive"] for one in call["arguments"]["quorums"]["virt"]} == {"metal1": False, "metal2": True, "metal3": False}, output
+
+
+@pytest.mark.parametrize(
+    ("given", "ended"),
+    [
+        ({**CONFIRMED, "remove_virt_node_remove_vms": True}, ["notes"]),
+        # its VMs continue to run, or nothing was changed
+        (CONFIRMED, []),
+        ({"remove_virt_node_remove_vms": True}, []),
+    ],
+)
+def test_the_copies_of_removed_vms_end(given: dict[str, t.Any], ended: list[str], tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "vm_standby", "one_time_key")
+    control.answers = {"one_time_key metal1": {"changed": True}, "vm_standby metal2": {"changed": True}}
+    tasks = yaml.safe_load((ROOT / "playbooks/remove_virt_node.yml").read_text("utf-8"))[-1]["tasks"]
+    tasks = [task for task in tasks if "removed virtual machines" in task["name"]]
+    source = {"part": "source", "cluster": "lab", "standby": "metal1"}
+    # that of a protected VM, of another cluster, and a copy of another server's VM
+    others = [{**source, "id": "vault"}, {**source, "id": "web", "cluster": "green"}, {"part": "standby", "id": "mail", "cluster": None, "standby": None}]
+    found = {
+        "__remove_virt_node_standbys": {"standbys": [{**source, "id": "notes"}, *others]},
+        "__remove_virt_node_result": {"removal": {"vms": [{"id": "notes", "fate": "removed"}, {"id": "vault", "fate": "protected"}]}},
+    }
+    code, output = control.play(tasks, footprint_cluster="lab", **found, **given)
+    assert code == 0, output
+    assert [call["arguments"]["name"] for call in control.calls("one_time_key")] == ended
+    assert [call["arguments"]["id"] for call in control.calls("vm_standby")] == ended

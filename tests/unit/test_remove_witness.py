@@ -59,6 +59,16 @@ def test_a_witness_that_does_not_answer_keeps_its_vote_and_that_is_said(control:
     assert code == 0 and "Now remove the role witness from laptop" in output
 
 
+def test_the_next_step_names_its_address_in_the_databases_of_the_cloud(control: ControlNode) -> None:
+    groups = yaml.safe_load((control.folder / "more.yml").read_text("utf-8"))
+    groups["ovn_database"] = groups["galera"]
+    (control.folder / "more.yml").write_text(yaml.safe_dump(groups), "utf-8")
+    control.answers["service_allow_list laptop"] = {"changed": True}
+    code, output = remove(control, footprint_cloud=True)
+    # without it the next deployment is refused
+    assert code == 0 and "in the inventory, then run deploy_controllers with ovn_database_gone: [192.0.2.13]." in output, output
+
+
 def test_a_witness_that_is_lost_on_the_way_is_not_reported_as_removed(control: ControlNode) -> None:
     control.answers["service_allow_list laptop"] = SILENT
     code, output = remove(control)

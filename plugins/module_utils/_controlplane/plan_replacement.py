@@ -26,6 +26,7 @@ class Request(t.NamedTuple):
     :arg stop: whether a controller that answers may be shut down.
     :arg confirm: the server that does not answer, as typed by a person who made sure that it is off.
     :arg again: whether a healthy controller that was replaced before is replaced again.
+    :arg id: ID of its VM, empty if that is its name.
     """
 
     name: str
@@ -33,6 +34,12 @@ class Request(t.NamedTuple):
     stop: bool = False
     confirm: str = ""
     again: bool = False
+    id: str = ""
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Return the ID and the name of its VM, which may differ."""
+        return self.id or self.name, self.name
 
 
 class Known(t.NamedTuple):
@@ -118,11 +125,11 @@ def plan(request: Request, known: Known, found: Found, now: str) -> Plan:
 
     :arg now: time of a new replacement.
     """
-    records = {server: record for server, facts in found.servers.items() if facts for record in facts.get("records") or () if record["id"] == request.name}
+    records = {server: record for server, facts in found.servers.items() if facts for record in facts.get("records") or () if record["id"] == request.names[0]}
     # the record on the server of the new VM is the one that counts
     own = {server: record for server, record in records.items() if record["to"] == server}
     last = max(own.values(), key=lambda record: str(record["at"]), default=None)
-    here = [server for server, facts in found.servers.items() if any(_is_here(vm, request.name) for vm in (facts or {}).get("vms") or ())]
+    here = [server for server, facts in found.servers.items() if any(_is_here(vm, request.names) for vm in (facts or {}).get("vms") or ())]
     if last is not None and last["state"] != COMPLETED:
         return _continue(request, known, found, records, last, here)
     source = next(iter(here), "") if len(here) == 1 else ""
@@ -138,8 +145,8 @@ def plan(request: Request, known: Known, found: Found, now: str) -> Plan:
     return _planned(request, known, found, records, Plan(REPLACE, tuple(why), source, destination, now), here)
 
 
-def _is_here(vm: t.Mapping[str, t.Any], name: str) -> bool:
-    return name in (vm.get("id"), vm.get("name")) and not vm.get("moved") and not vm.get("moved_to")
+def _is_here(vm: t.Mapping[str, t.Any], names: tuple[str, str]) -> bool:
+    return (str(vm.get("id")) == names[0] or vm.get("name") == names[1]) and not vm.get("moved") and not vm.get("moved_to")
 
 
 def _continue(

@@ -272,7 +272,11 @@ def _way(given: VmDetails | str, request: Request, known: Known, found: Found) -
         for server, facts in found.servers.items()
         if any(vm_id in (one.get("id"), one.get("name")) and one.get("moved") == request.name for one in (facts or {}).get("vms") or ())
     ]
-    started = next((server for server, entry in copies.items() if entry["state"] == "started"), "")
+    # a witness has recorded the start on another server, without a phase
+    started = next((server for server, entry in copies.items() if entry["state"] == "started" and entry.get("phase")), "")
+    if others and started not in (*there, *left):
+        # it was moved to a third server afterwards
+        started = ""
     if started and started not in left and copies[started].get("phase") == "claimed":
         text = f"{name}: its start on {started} was interrupted and is continued, then it is moved to {request.name}"
         return Way(vm_id, name, STANDBY, text, started)

@@ -14,6 +14,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_availability import Availability, grade_availability
 
 _STARTED = "started"
+_RUNS = 3
 #: Services that stop without a majority.
 _VOTING = ("galera", "rabbitmq")
 #: The roles renew certificates 60 days before they expire.
@@ -260,19 +261,34 @@ def _migration(seen: t.Mapping[str, t.Any]) -> Line:
 
 def _standby_entries(standbys: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]]) -> list[dict[str, t.Any]]:
     """Return one entry for each copied VM: of its server if that answers, and of its standby otherwise or after its start there."""
-    found: dict[str, dict[str, t.Any]] = {}
+    found: dict[str, list[dict[str, t.Any]]] = {}
     for server, entries in sorted(standbys.items()):
         for entry in entries:
-            known = found.get(entry["id"])
-            if known is None or entry["state"] == _STARTED or (entry["part"] == "source" and known["state"] != _STARTED):
-                found[entry["id"]] = {**entry, "server": server}
-    return [found[name] for name in sorted(found)]
+            found.setdefault(entry["id"], []).append({**entry, "server": server})
+    return [_entry(found[name]) for name in sorted(found)]
+
+
+def _entry(entries: t.Sequence[dict[str, t.Any]]) -> dict[str, t.Any]:
+    best = max(entries, key=_weight)
+    first = ((best.get("copies") or [{}])[-1]).get("source") if _weight(best) == _RUNS else None
+    # from its standby it was moved to a third server, which copies it again
+    return next((entry for entry in entries if first and entry["part"] == "source" and entry["server"] != first), best)
+
+
+def _weight(entry: t.Mapping[str, t.Any]) -> int:
+    """Return how much an entry says: where the VM runs, what its server reports, which copies exist, or that a witness was asked."""
+    if entry["state"] == _STARTED:
+        return _RUNS if entry.get("phase") else 0
+    return 2 if entry["part"] == "source" else 1 if entry.get("age_seconds") is not None else 0
 
 
 def _standby(entry: t.Mapping[str, t.Any]) -> Line:
     topic = f"standby {entry['id']}"
+    if entry["state"] == _STARTED and not entry.get("phase"):
+        return Line(topic, True, f"was started on its standby, as {entry['server']} has recorded as a witness", note=True)
     if entry["state"] == _STARTED:
-        return Line(topic, True, f"runs on {entry['server']} from its copy of {entry.get('copied')}, without a standby; the way back is move_vm", note=True)
+        text = f"was started on {entry['server']} from its copy of {entry.get('copied')}, without a standby; the way back is move_vm"
+        return Line(topic, True, text, note=True)
     if entry.get("age_seconds") is None:
         text = "has no verified copy"
     else:

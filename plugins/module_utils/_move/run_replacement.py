@@ -88,6 +88,7 @@ def _retire(request: ReplacementRequest, record: Replacement, before: Replacemen
     """Stop the old VM, set its disks aside, and undefine it; everything is checked before the first change."""
     found = io_look.find(request.cluster, request.id, record.uuid, request.uri)
     uuid = found[1].uuid if found else record.uuid
+    name = found[1].name if found else str((request.details or {}).get("name") or request.id)
     leaves = request.to != request.here
     with contextlib.ExitStack() as stack:
         removals = _plan(request, uuid, found, stack)
@@ -105,9 +106,9 @@ def _retire(request: ReplacementRequest, record: Replacement, before: Replacemen
         io_replacement.write(record)
         if leaves:
             # before anything else, so that nothing starts the old VM again
-            io_moved.write(Moved(request.id, request.cluster, request.id, uuid, request.to, request.at, CONFIRMED))
+            io_moved.write(Moved(request.id, request.cluster, name, uuid, request.to, request.at, CONFIRMED))
         _take_away(request, uuid, found[0] if found else _uris(request)[0], removals, suffix)
-        io_replacement.forget_refusal(found[1].name if found else request.id)
+        io_replacement.forget_refusal(name)
         if not leaves:
             io_moved.forget(uuid)
         io_replacement.write(done)

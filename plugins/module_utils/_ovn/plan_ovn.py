@@ -9,6 +9,7 @@ The decision is made for each database separately, because a run may be killed b
 * A cluster that has a leader is joined; a second one is never created. Two clusters, or unlisted servers, are refused.
 * No member has data: the first member creates the cluster. A member that does not answer may have data, so this is refused then.
 * A member without data whose address the cluster knows has lost its disk: the cluster removes its old server, then it joins as a new one.
+* A member whose address the cluster does not know any more was removed: its data are moved away, and it joins as a new one.
 * No leader although the members with data are running: more than half are missing. Refused; the operator may force a member, whose data
   then become a new cluster. A forced member never overrules a cluster that has a leader.
 """
@@ -215,7 +216,10 @@ def _decide(
         old = [name for name, look in filled.items() if look.cluster != filled[force].cluster]
         if old:
             return _forced(known, old, raft, force)
-    refused = _two_clusters(filled, database) or _unlisted(filled, raft, left, database)
+    servers = {server for name in serving for server in filled[name].servers}
+    # removed from the cluster earlier, for example a witness that returns; one that has not joined yet has no cluster
+    removed = tuple(name for name, look in filled.items() if servers and name not in serving and look.cluster and raft[name] not in servers)
+    refused = _two_clusters(filled, database) or _unlisted({name: look for name, look in filled.items() if name not in removed}, raft, left, database)
     if refused:
         return refused
     if not filled:
@@ -230,12 +234,15 @@ def _decide(
     if not serving:
         return _no_leader(known, missing, filled, raft, database)
     empty = tuple(name for name, look in known.items() if look.file == NONE)
-    servers = {server for name in serving for server in known[name].servers}
     kick = tuple(sorted(server for server in servers if server in [raft[name] for name in empty] or server in left and server not in raft.values()))
     # the members that the kicker must not remove are those that stay
     seeds = tuple(raft[name] for name in serving)
-    if empty or kick:
-        return Decision("join" if empty else "kick", f"{serving[0]} is in a cluster with a leader.", "", join=empty, seeds=seeds, kick=kick, kicker=serving[0])
+    join = (*empty, *removed)
+    if join or kick:
+        reason = f"{serving[0]} is in a cluster with a leader."
+        if removed:
+            reason += f" {', '.join(removed)} was removed from it, and joins again; its old files are kept."
+        return Decision("join" if join else "kick", reason, "", join=join, discard=removed, seeds=seeds, kick=kick, kicker=serving[0])
     if stopped:
         return Decision("start", f"{', '.join(stopped)} is stopped.")
     return Decision("none", "all members that answer are in the cluster.", seeds=seeds)

@@ -71,8 +71,12 @@ def _drop_in_content(unit: str) -> str:
 
     It does not require the loader's unit: a restart of that would restart each service, and with it the database of all members.
     """
-    section = "Socket" if unit.endswith(".socket") else "Service"
-    return f"{_HEAD}[Unit]\nAfter={LOADER}\n\n[{section}]\n# as root, whatever the unit runs as\nExecStartPre=+{NFT} -f {ALL}\n"
+    if unit.endswith(".socket"):
+        # systemd restarts a failed service, but never a failed socket: it gets a second attempt
+        before, section = f"ExecStartPre=+-{NFT} -f {ALL}\n", "Socket"
+    else:
+        before, section = "", "Service"
+    return f"{_HEAD}[Unit]\nAfter={LOADER}\n\n[{section}]\n# as root, whatever the unit runs as\n{before}ExecStartPre=+{NFT} -f {ALL}\n"
 
 
 def enforce(

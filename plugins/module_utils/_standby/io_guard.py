@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import pathlib
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import RUN, private_folder, sync_path, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import RUN, private_folder, read_text, sync_path, write_atomic
 
 GUARDED = pathlib.Path("/var/lib/reduced.footprint/standby-guarded")
 PERMITS = RUN / "standby"
 HOOKS = pathlib.Path("/etc/libvirt/hooks/qemu.d")
 HOOK = "reduced-footprint-standby"
-#: The daemons that call it.
+# content of a permit
+_DUE = "start\n"
+#: The daemons that call the hook.
 DAEMONS = ("virtqemud.service", "libvirtd.service")
 
 SCRIPT = f"""#!/bin/sh
@@ -40,11 +42,14 @@ def guard(domain: str, *, permitted: bool) -> None:
     sync_path(GUARDED)
 
 
-def permit(domain: str) -> None:
-    """Allow starts of a VM until the next restart of this server."""
+def permit(domain: str, *, due: bool = False) -> None:
+    """Allow starts of a VM until the next restart of this server.
+
+    :arg due: its start was refused after a boot, and is made up for next; see :func:`is_start_due`.
+    """
     private_folder(RUN)
     PERMITS.mkdir(exist_ok=True, mode=0o700)
-    (PERMITS / domain).touch()
+    write_atomic(PERMITS / domain, _DUE if due else "")
 
 
 def revoke(domain: str) -> None:
@@ -60,6 +65,11 @@ def is_guarded(domain: str) -> bool:
 def is_permitted(domain: str) -> bool:
     """Whether a VM may start."""
     return (PERMITS / domain).exists()
+
+
+def is_start_due(domain: str) -> bool:
+    """Whether a VM may start, but was not started since: that failed, or the guard was killed."""
+    return read_text(PERMITS / domain) == _DUE
 
 
 def release(domain: str) -> bool:

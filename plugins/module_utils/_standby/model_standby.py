@@ -28,6 +28,9 @@ RECEIVING, STARTED = "receiving", "started"
 # of the journal on the server of the VM
 COPIED, FAILED, TAKEN = "copied", "failed", "taken"
 
+#: The ID with which the unit of the copies would have the name of the guard's.
+RESERVED = "guard"
+
 # argument of the worker, which its unit runs after it was killed
 THAW = "thaw"
 
@@ -165,6 +168,16 @@ def parse_voter(entry: t.Mapping[str, t.Any] | None, path: str) -> Voter:
     return Voter(parse_name(entry.get("name") or "standby", f"{path}.name"), str(entry["host"]), port, tuple(keys))
 
 
+def check_id(vm_id: str, path: str) -> str:
+    """Check the ID of a VM whose disks are copied, and return it.
+
+    :raises InputError: it is reserved.
+    """
+    if vm_id == RESERVED:
+        raise InputError(f"a VM with the ID {RESERVED} cannot have a standby: its units would have the names of others.", path, "Use another id.")
+    return vm_id
+
+
 def parse_job(data: t.Mapping[str, t.Any]) -> Job:
     """Parse the request, from module parameters and the facts of the VM, or from the job file.
 
@@ -172,7 +185,7 @@ def parse_job(data: t.Mapping[str, t.Any]) -> Job:
     """
     witnesses = tuple(parse_voter(each, f"witnesses[{index}]") for index, each in enumerate(data.get("witnesses") or ()))
     return Job(
-        id=parse_name(data.get("id"), "id"),
+        id=check_id(parse_name(data.get("id"), "id"), "id"),
         cluster=parse_name(data.get("cluster") or "default", "cluster"),
         name=str(data["name"]),
         uuid=str(data["uuid"]),

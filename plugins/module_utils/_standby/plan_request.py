@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import check_id
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_standby import SPACE_FACTOR, servers_error
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
 
@@ -25,6 +26,7 @@ def standbys_of(vms: t.Any, server: str, servers: t.Mapping[str, t.Collection[st
         standby = vm.standby
         if standby is None:
             continue
+        check_id(vm.id, f"{vm.path}.id")
         error = servers_error(standby, server, servers, f"{vm.path}.standby")
         if error is not None:
             raise error

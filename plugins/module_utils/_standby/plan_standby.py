@@ -87,13 +87,15 @@ def surplus_copies(ids: t.Iterable[str], keep: int) -> list[str]:
 def boot_verdict(answers: t.Sequence[t.Mapping[str, t.Any] | None]) -> str:
     """Decide whether the VM may start on its server after a boot.
 
-    :arg answers: records of standby and witnesses, ``None`` for a machine that does not answer.
+    :arg answers: records of the standby, which is the first one, and of witnesses; ``None`` for a machine that does not answer.
     :returns: ``stay`` off if one of them knows of the VM's start on the standby; ``run`` if one of them knows that there was none, because a
-        start is recorded on all of them first; otherwise ``wait``, also while the standby makes the disks of the VM.
+        start is recorded on all of them first; otherwise ``wait``, also while the standby makes the disks of the VM, and if a witness knows of a
+        start that the standby did not make: it is interrupted, or was refused.
     """
     known = [each for each in answers if each is not None]
     if any(each.get("state") == STARTED for each in known):
-        return STAY
+        standby = answers[0] or {}
+        return WAIT if standby.get("state") == RECEIVING else STAY
     if any(each.get("starting") for each in known):
         return WAIT
     return RUN if any(each.get("state") == RECEIVING for each in known) else WAIT

@@ -54,7 +54,7 @@ def settle(vm_id: str) -> bool:
     """Decide about one VM; returns whether the decision is final."""
     store = io_store.StandbyStore(vm_id)
     job = store.job()
-    if job is None or not io_guard.is_guarded(job.name) or io_guard.is_permitted(job.name):
+    if job is None or not io_guard.is_guarded(job.name) or io_guard.is_permitted(job.name) and not io_guard.is_start_due(job.name):
         return True
     if io_moved.read(job.uuid) is not None:
         # it was moved away, or given up before
@@ -67,12 +67,14 @@ def settle(vm_id: str) -> bool:
         run_taken.give_up(job, store, next(each for each in answers if each and each.get("state") == STARTED))
         store.log("guard: the VM was started on its standby and stays off here")
         return True
-    io_guard.permit(job.name)
+    # without a permit libvirt refuses the start; if it fails for another reason, it is repeated
+    io_guard.permit(job.name, due=True)
     with host_lock("domains", _LOCK), DomainHost(job.uri) as host:
         found = host.domain(job.uuid)
         if found is not None and found.autostart and not found.active:
             host.start(job.uuid)
             store.log("guard: started")
+    io_guard.permit(job.name)
     # the timer may have fired before the standby answered
     io_timers.start(vm_id)
     return True

@@ -137,8 +137,7 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
     foreign = _copies_of_another(copies, params)
     if _of_another(job, params) or (job is None and foreign):
         return {"changed": False}
-    if not foreign and copies.record().get("state") == STARTED:
-        raise RefusedError(f"{params['id']} runs on this server from its copy.", "id", "Move it back with move_vm first.")
+    _refuse_running(copies, foreign)
     there = job is not None or store.directory.is_dir() or copies.directory.is_dir()
     if not check_mode and there:
         io_timers.remove(params["id"])
@@ -149,8 +148,15 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
         remove_path(store.directory)
         if copies.directory.is_dir() and not foreign:
             with copies.locked():
+                # a start may have held the lock; without its record the first server would start the VM as well
+                _refuse_running(copies, foreign)
                 copies.remove()
     return {"changed": there, "diff": _diff(f"{params['id']}: copied to its standby\n" if there else "", "")}
+
+
+def _refuse_running(copies: io_copies.CopyStore, foreign: bool) -> None:
+    if not foreign and copies.record().get("state") == STARTED:
+        raise RefusedError(f"{copies.vm_id} runs on this server from its copy.", "id", "Move it back with move_vm first.")
 
 
 def _of_another(job: Job | None, params: t.Mapping[str, t.Any]) -> bool:
@@ -211,8 +217,6 @@ def _remove_vm(host: DomainHost, job: Job, params: t.Mapping[str, t.Any]) -> Non
         from ansible_collections.reduced.footprint.plugins.module_utils._move import io_live
 
         io_live.cut(host, job.uuid)
-    with host_lock("domains", _LOCK):
-        host.undefine(job.uuid)
     for path in (*disks, *xml_backup.small_files(document)):
         if params.get("keep_disks"):
             final = pathlib.Path(path)
@@ -220,6 +224,9 @@ def _remove_vm(host: DomainHost, job: Job, params: t.Mapping[str, t.Any]) -> Non
                 final.rename(final.with_name(f"{final.name}.lost-{int(time.time())}"))
         else:
             remove_path(pathlib.Path(path))
+    # last: it lists the disks
+    with host_lock("domains", _LOCK):
+        host.undefine(job.uuid)
     VolumeStore(host).refresh()
 
 

@@ -14,6 +14,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, TAKEN, Job
 
 SOURCE, STANDBY = "source", "standby"
+#: Phase of a start whose disks are being made.
+STARTING = "starting"
 
 
 def standbys(vm_id: str | None = None) -> list[dict[str, t.Any]]:
@@ -64,6 +66,8 @@ def _source(vm_id: str, now: float) -> dict[str, t.Any]:
 
 def _standby(vm_id: str, now: float) -> dict[str, t.Any]:
     store = io_copies.CopyStore(vm_id)
+    # before the record: between both, the start may have been recorded
+    starting = store.starting()
     copies, record = store.copies(), store.record()
     last = copies[-1] if copies else None
     return {
@@ -74,7 +78,7 @@ def _standby(vm_id: str, now: float) -> dict[str, t.Any]:
         "former_standbys": [],
         "interval_seconds": None,
         "state": record.get("state", RECEIVING),
-        "phase": record.get("phase"),
+        "phase": record.get("phase") or (STARTING if starting else None),
         "reason": None,
         "problem": None,
         "copy_id": last.id if last else None,

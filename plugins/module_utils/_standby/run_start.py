@@ -43,7 +43,7 @@ def start(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
     """
     store = io_copies.CopyStore(str(params["id"]))
     record = store.record()
-    begun = record.get("state") == STARTED
+    begun = _begun(record, store.vm_id)
     copies = store.copies()
     copy = _recorded(record, copies) if begun else _allowed(params, copies)
     with DomainHost(params.get("uri") or URI) as host:
@@ -61,6 +61,10 @@ def start(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
             return _result(copy, {**record, "at": time.time()}, True)
         with store.locked(starting=True):
             if not begun:
+                # another run may have started it since: its disks must not be replaced by those of the copy
+                if store.record().get("state") == STARTED:
+                    raise RefusedError(f"{copy.vm} was started here by another run meanwhile.", "id", "Run it again, which completes an interrupted start.")
+                _refuse_obstacles(copy, host.domain(copy.uuid))
                 _make_disks(store, copy)
                 record = _claim(store, copy, params)
             _place(copy)
@@ -68,6 +72,20 @@ def start(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
             record = {**record, "phase": RUNNING}
             store.write_record(record)
     return {**_result(copy, record, True), "warnings": warnings}
+
+
+def _begun(record: t.Mapping[str, t.Any], vm_id: str) -> bool:
+    """Whether the start has begun here.
+
+    :raises RefusedError: this server is a witness of a start on another one.
+    """
+    if record.get("state") == STARTED and not record.get("phase"):
+        raise RefusedError(
+            f"this server has recorded as a witness that {vm_id} was started on another one.",
+            "id",
+            "Find out where it runs. If that start was interrupted before it ran there, use state: returned here first.",
+        )
+    return record.get("state") == STARTED
 
 
 def _recorded(record: t.Mapping[str, t.Any], copies: t.Sequence[Copy]) -> Copy:

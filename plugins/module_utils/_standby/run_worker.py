@@ -41,6 +41,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage impo
 _LONG = 3600.0
 
 
+class VmStarted(BackendError):
+    """The VM was off when its copy began, and was started during it."""
+
+
 class Worker:
     """The state of one run."""
 
@@ -145,7 +149,7 @@ class Worker:
             again, unused = io_backup.domain_facts(self.host, self.job.uuid)
             if again.active or _stamps(self.disks) != self.stamps:
                 self.ask("discard")
-                raise BackendError("the VM was started during the copy.", hint="The next run copies it while it runs.")
+                raise VmStarted("the VM was started during the copy.", hint="The next run copies it while it runs.")
         facts = {
             "uuid": self.job.uuid, "name": self.record.name, "source": self.job.source, "at": self.at, "frozen": self.backup.frozen, "mode": self.mode,
             "bytes": self.bytes, "seconds": round(time.time() - (self.journal.started or self.at), 3), "xml": text_of(parse(self.record.config_xml)),
@@ -238,7 +242,13 @@ def _main(job: Job, store: io_store.StandbyStore) -> int:
     journal.renew(time.time())
     try:
         with DomainHost(job.uri) as host:
-            carry_out(Worker(job, store, journal, connect(job, store), host))
+            try:
+                carry_out(Worker(job, store, journal, connect(job, store), host))
+            except VmStarted:
+                # as after a boot: the timer copies the VM while the guard starts it
+                store.log("the VM was started, and is copied again while it runs")
+                journal.renew(time.time())
+                carry_out(Worker(job, store, journal, connect(job, store), host))
         journal.state, journal.ended, journal.reason = COPIED, time.time(), None
         journal.facts["failures"] = 0
         store.write(journal)

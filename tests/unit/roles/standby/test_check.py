@@ -104,6 +104,37 @@ def test_an_earlier_standby_keeps_neither_key_nor_copies(tmp_path: pathlib.Path,
     assert (withdrawn, removed, sorted(present["removed_standbys"])) == expected, output
 
 
+def test_the_host_key_of_a_machine_whose_ssh_server_does_not_listen_on_the_loopback_address(tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "vm_standby")
+    control.answers = {"vm_standby metal2": {"changed": True}}
+    control.more = {"w1": {"ansible_host": "192.0.2.21"}}
+    tasks = {task["name"]: task for task in yaml.safe_load((ROOT / "roles/standby/tasks/one.yml").read_text("utf-8"))}
+    scanned = {"item": "metal1", "stdout": "# hello\n127.0.0.1 ssh-ed25519 AAAA", "stdout_lines": ["# hello", "127.0.0.1 ssh-ed25519 AAAA"]}
+    silent = {"item": "w1", "rc": 1, "stdout": "# refused", "stdout_lines": ["# refused"]}
+    loop = tasks["Read them from the file, where the ssh server does not listen on the loopback address"]["loop"]
+    asked = {"debug": {"msg": "asked {{ item.item }}"}, "loop": loop}
+    values = {
+        "__standby_keys": {"results": [scanned, silent]},
+        "__standby_key_files": {"results": [{"item": silent, "content": "c3NoLWVkMjU1MTkgQkJCQiByb290QHcxCg=="}]},
+        "__standby_now": {"standbys": []}, "__standby_removed_copies": {"results": []}, "standby_cluster": "lab",
+        "__standby_vm": {"id": "notes", "server": "metal1", "interval": 900, "copies": 2},
+    }  # fmt: skip
+    code, output = control.play([asked, tasks["Copy the disks of the VM"]], **values)
+    assert code == 0 and "asked w1" in output and "asked metal1" not in output, output
+    (call,) = control.calls("vm_standby")
+    assert call["arguments"]["standby"]["host_keys"] == ["ssh-ed25519 AAAA"]
+    assert [one["host_keys"] for one in call["arguments"]["witnesses"]] == [["ssh-ed25519 BBBB root@w1"]]
+
+
+def test_the_server_of_a_vm_is_not_its_own_witness(tmp_path: pathlib.Path) -> None:
+    # one list for all servers: it would answer itself that the VM was not started elsewhere
+    tasks = {task["name"]: task for task in yaml.safe_load((ROOT / "roles/standby/tasks/one.yml").read_text("utf-8"))}
+    shown = {"debug": {"msg": "asked: {{ __standby_voters | join(' ') }}."}, "vars": tasks["Determine the source address towards the standby"]["vars"]}
+    values = {"__standby_vm": {"server": "metal1"}, "standby_witnesses": ["metal1", "metal2", "w1", "w1"]}
+    code, output = ControlNode(tmp_path).play([shown], **values)
+    assert code == 0 and "asked: metal1 w1." in output, output
+
+
 def test_a_vm_that_runs_on_its_earlier_standby_gets_no_other_one(tmp_path: pathlib.Path) -> None:
     control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
     control.more = {"metal3": {"ansible_host": "192.0.2.13"}}

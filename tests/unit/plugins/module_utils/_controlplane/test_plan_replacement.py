@@ -190,3 +190,14 @@ def test_an_older_unfinished_replacement_on_a_server_that_is_back_does_not_count
 def test_results_of_other_modules_are_refused() -> None:
     with pytest.raises(AnsibleFilterError, match="expected results of controlplane_info"):
         replacement_plan({"name": "c1"}, MEMBERS, PLACES, SERVERS, {}, {"metal1": {"vms": "x", "records": [{}]}})
+
+
+def test_a_vm_with_another_id_than_its_name_is_found() -> None:
+    vm = {"id": 7, "name": "c1", "state": "shutdown", "moved": None}
+    seen = found(metal1={"vms": [vm], "records": []})
+    assert planned(seen, id="7")["retire"] == ["metal1"]
+    # a person has renamed it, or it was replaced before
+    assert planned(found(metal1={"vms": [{**vm, "name": "old"}], "records": []}), id="7")["lines"][1] == "  its old VM is taken away on metal1"
+    done = {**record(source="metal3", to="metal1"), "id": "7"}
+    plan = planned(found(metal1={"vms": [vm], "records": [done]}, metal3={"vms": [vm], "records": []}), looked=looks(()), id="7")
+    assert (plan["action"], plan["retire"]) == ("clean", ["metal3"])

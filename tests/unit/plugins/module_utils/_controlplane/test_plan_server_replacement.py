@@ -41,7 +41,7 @@ def record(machine_id: str = OLD, state: str = "known", at: str = BEFORE, name: 
 
 def copies(vm: str = "notes", source: str = "metal2", state: str = "receiving", verified: bool = True) -> dict[str, t.Any]:
     made = [{"id": "20261126T100000Z", "source": source, "copied": "2026-11-26T10:00:00Z", "verified": "2026-11-26T10:00:09Z"}] if verified else []
-    return {"id": vm, "part": "standby", "state": state, "copies": made}
+    return {"id": vm, "part": "standby", "state": state, "phase": "running" if state == "started" else None, "copies": made}
 
 
 def server(here: str, *vms: str, records: t.Sequence[t.Any] = (), standbys: t.Sequence[t.Any] = ()) -> dict[str, t.Any]:
@@ -255,14 +255,14 @@ def test_an_interrupted_start_is_continued() -> None:
 
 
 def test_a_vm_that_was_started_on_its_standby_is_moved_back() -> None:
-    seen = found(metal1=server(OTHER, "c1", "notes", records=[record()], standbys=[copies(state="started")]))
-    result = planned(seen)
+    witness = {"metal0": {"standbys": [{**copies(state="started"), "phase": None}]}}
+    result = planned({**witness, **found(metal1=server(OTHER, "c1", "notes", records=[record()], standbys=[copies(state="started")]))})
     assert ways(result)["notes"] == "return" and "notes was started on its standby metal1, and is moved to metal2" in "".join(result["lines"])
-    # killed between the move and its confirmation
+    third = {"metal1": server(OTHER, "c1", records=[record()], standbys=[copies(state="started")]), "metal3": server(THIRD, "c3", "notes")}
     for state in ("started", "receiving"):
         seen = found(metal1=server(OTHER, "c1", "notes", records=[record()], standbys=[copies(state=state)]), metal2=server(NEW, "notes"))
         seen["metal1"]["vms"][1]["moved"] = "metal2"
-        assert ways(planned(seen))["notes"] == "return"
+        assert ways(planned(seen))["notes"] == "return" and ways(planned({**seen, **third}))["notes"] == "elsewhere"
 
 
 def test_a_copy_that_is_not_verified_is_none() -> None:

@@ -69,6 +69,9 @@ def standby(part: str = "source", **more: t.Any) -> dict[str, t.Any]:
     return {**entry, "problem": None, "age_seconds": 45.2, "duration_seconds": 3.21, "used_bytes": 2 << 30, "copied": "2026-11-24T10:00:00Z", **more}
 
 
+CLAIMED = standby("standby", state="started", age_seconds=None, copied=None)
+
+
 @pytest.mark.parametrize(
     ("standbys", "line", "state"),
     [
@@ -77,7 +80,25 @@ def standby(part: str = "source", **more: t.Any) -> dict[str, t.Any]:
         ({"metal1": [standby(problem="its last copy is 4000 s old")]}, "DEGRADED standby master: copy on metal2, 45 s old", "degraded"),
         ({"metal1": [standby(age_seconds=None, problem="x")]}, "DEGRADED standby master: has no verified copy; x", "degraded"),
         ({"metal2": [standby("standby")]}, "DEGRADED standby master: copy on metal2, 45 s old, made in 3.2 s, 2 GiB there; its server does not", "degraded"),
-        ({"metal1": [standby(state="taken", problem="y")], "metal2": [standby("standby", state="started")]}, "NOTE standby master: runs on metal2 from", "ok"),
+        (
+            # a witness that is a virt host has no copy
+            {"metal1": [standby(state="taken", problem="y")], "metal2": [standby("standby", state="started", phase="running")], "metal3": [CLAIMED]},
+            "NOTE standby master: was started on metal2 from",
+            "ok",
+        ),
+        ({"metal0": [{**CLAIMED, "state": "receiving"}], "metal2": [standby("standby")]}, "DEGRADED standby master: copy on metal2, 45 s old", "degraded"),
+        (
+            # moved from its standby to a third server, which copies it to another one
+            {"metal2": [standby("standby", state="started", phase="running", copies=[{"source": "metal1"}])], "metal3": [standby(standby="metal4")]},
+            "ok   standby master: copy on metal4, 45 s old",
+            "ok",
+        ),
+        (
+            {"metal1": [standby()], "metal2": [standby("standby", state="started", phase="running", copies=[{"source": "metal1"}])]},
+            "NOTE standby master: was started on metal2 from",
+            "ok",
+        ),
+        ({"metal3": [CLAIMED]}, "NOTE standby master: was started on its standby, as metal3 has recorded as a witness", "ok"),
     ],
 )
 def test_copies_of_vms(standbys: dict[str, t.Any], line: str, state: str) -> None:

@@ -106,6 +106,19 @@ def test_members_that_left_are_removed():
     assert (found.action, found.kick, found.join) == ("kick", ("ssl:192.0.2.9:6643",), ())
 
 
+@pytest.mark.parametrize("running", [True, False])
+def test_a_member_that_was_removed_joins_again(running):
+    # a witness that left and returns: its files name the cluster, and members that it had then
+    left = (RAFT["a"], RAFT["b"])
+    before = (*ALL, "ssl:192.0.2.9:6643") if running else ()
+    found = decide({"a": serving(servers=left), "b": serving(servers=left), "c": Look(CLUSTERED, "one", running, "", before)})
+    assert (found.action, found.join, found.discard, found.kick, found.seeds) == ("join", ("c",), ("c",), (), left)
+    # not one that is joining, one of another cluster, or one that the others have lost
+    assert decide({"a": serving(servers=left), "b": serving(servers=left), "c": Look(CLUSTERED, "", True)}).action == "none"
+    assert decide({"a": serving(servers=left), "b": serving(servers=left), "c": Look(CLUSTERED, "two", running)}).action == "refuse"
+    assert decide({"a": Look(CLUSTERED, "one", True, "", left), "b": None, "c": Look(CLUSTERED, "one", running)}).discard == ()
+
+
 def test_stopped_members_start():
     assert decide({"a": serving(), "b": Look(CLUSTERED, "one"), "c": serving()}).action == "start"
     assert decide({name: Look(CLUSTERED, "one") for name in ADDRESSES}).action == "start"

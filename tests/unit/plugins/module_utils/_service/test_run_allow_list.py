@@ -102,8 +102,11 @@ def test_a_unit_does_not_start_without_its_list(unit, section):
     world = World()
     run(world, one(unit=unit))
     lines = world.files[f"/etc/systemd/system/{unit}.d/footprint-allow-list.conf"].splitlines()
-    # a failed ExecStartPre fails the start; a dash before the command would ignore it
-    assert f"ExecStartPre=+{NFT} -f {ALL}" in lines[lines.index(f"[{section}]") :]
+    # a failed ExecStartPre fails the start; a dash before the command ignores it
+    required, attempt = f"ExecStartPre=+{NFT} -f {ALL}", f"ExecStartPre=+-{NFT} -f {ALL}"
+    commands = [line for line in lines[lines.index(f"[{section}]") :] if line.startswith("ExecStartPre=")]
+    # systemd restarts a service after a failure, and never a socket
+    assert commands == [required] if section == "Service" else commands == [attempt, required]
 
 
 def test_a_restart_of_the_loader_restarts_no_service():

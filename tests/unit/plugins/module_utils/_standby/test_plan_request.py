@@ -29,3 +29,8 @@ def test_vm_standbys() -> None:
 def test_errors_name_the_value(server: str, message: str) -> None:
     with pytest.raises(AnsibleFilterError, match=message):
         vm_standbys([{"id": "a", "disks": DISKS, "standby": server}], "metal1", ROLES, name="standby_extra")
+
+
+def test_a_vm_whose_units_would_be_those_of_the_guard() -> None:
+    with pytest.raises(AnsibleFilterError, match=r"metal1.vms\[0\].id: a VM with the ID guard cannot have a standby"):
+        vm_standbys([{"id": "guard", "disks": DISKS, "standby": "metal2"}], "metal1", ROLES)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -70,6 +71,23 @@ def test_a_move_keeps_the_copies_that_another_cluster_has_here(cluster, kept):
     store.commit(Copy("20261124T100001Z", "m", JOB.uuid, "m", "metal3", 1.0, 1.0, False, "full", 1, 1.0, "<domain/>", {}, True, ()), {})
     run_standby.apply({"id": "m", "cluster": cluster, "state": "absent"}, check_mode=False)
     assert bool(store.copies()) is kept
+
+
+def test_copies_are_not_removed_after_a_start_that_held_their_lock(monkeypatch):
+    store = io_copies.CopyStore("m")
+    store.write_record({"state": "receiving"})
+    locked = io_copies.CopyStore.locked
+
+    @contextlib.contextmanager
+    def late(self, **given):
+        with locked(self, **given):
+            store.write_record({"state": "started"})
+            yield
+
+    monkeypatch.setattr(io_copies.CopyStore, "locked", late)
+    with pytest.raises(RefusedError, match="runs on this server from its copy"):
+        run_standby.apply({"id": "m", "state": "absent"}, check_mode=False)
+    assert store.record()["state"] == "started"
 
 
 def test_copies_of_another_vm_are_not_received():

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import types
 import typing as t
@@ -98,6 +99,44 @@ def test_the_first_server_learns_of_a_start_before_it_is_recorded(tmp_path: path
     assert seen == [None, True, None, None]
 
 
+def test_a_witness_of_a_start_does_not_start_the_vm_as_well(started: t.Any) -> None:
+    # it has older copies, because it was the standby before
+    store = started("running", "shutdown")
+    store.write_record({"state": "started", "at": 2.0, "from": "metal1"})
+    with pytest.raises(RefusedError, match="recorded as a witness that m was started on another one") as refused:
+        run_start.start({"id": "m", "confirmed": "metal1"}, check_mode=False)
+    assert "state: returned" in str(refused.value.hint)
+
+
+def test_two_starts_at_once_make_the_disks_once(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # two persons in an emergency; the second one waits for the lock, and would replace the disks of the running VM by those of the copy
+    monkeypatch.setattr(io_copies, "HOME", tmp_path / "copies")
+    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
+    store = io_copies.CopyStore("m")
+    store.write_record({"state": "receiving", "at": 1.0})
+    store.commit(COPY, {})
+    host = Host("running")
+    there, host.record = host.record, None
+    other = {"state": "started", "phase": "running", "at": 2.0, "copy": COPY.id, "uuid": UUID}
+    locked = io_copies.CopyStore.locked
+
+    @contextlib.contextmanager
+    def late(self: io_copies.CopyStore, **given: t.Any) -> t.Iterator[None]:
+        with locked(self, **given):
+            store.write_record(other)
+            host.record = there
+            yield
+
+    monkeypatch.setattr(io_copies.CopyStore, "locked", late)
+    monkeypatch.setattr(run_start, "DomainHost", lambda *_args: host)
+    monkeypatch.setattr(run_start, "_make_disks", lambda *_args: pytest.fail("it makes disks"))
+    with pytest.raises(RefusedError, match="was started here by another run meanwhile"):
+        run_start.start({"id": "m", "confirmed": "metal1"}, check_mode=False)
+    assert store.record()["phase"] == "running"
+    monkeypatch.setattr(io_copies.CopyStore, "locked", locked)
+    assert not run_start.start({"id": "m", "confirmed": "metal1"}, check_mode=False)["changed"]
+
+
 @pytest.mark.parametrize(
     ("standby", "witness", "words"),
     [
@@ -125,3 +164,19 @@ def test_old_disks_are_removed_only_if_the_vm_ran_on_its_standby(
     else:
         run_standby.apply({"id": "m", "state": "released"}, check_mode=False)
     assert removed == ([] if words else [JOB])
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_the_removal_of_the_old_vm_is_completed_after_a_kill(keep: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = tmp_path / "m-vda.qcow2"
+    disk.write_text("old", "utf-8")
+    host = Host("shutdown")
+    host.record.config_xml = f"<domain><name>m</name><devices><disk><source file='{disk}'/><target dev='vda'/></disk></devices></domain>"
+    left: list[bool] = []
+    monkeypatch.setattr(Host, "undefine", lambda self, uuid: left.append(disk.exists()), raising=False)
+    monkeypatch.setattr(run_standby, "host_lock", lambda *_args: contextlib.nullcontext())
+    monkeypatch.setattr(run_standby, "VolumeStore", lambda host: types.SimpleNamespace(refresh=lambda: None))
+    # without its domain the next run would not know the disks, and the VM could not be moved back
+    run_standby._remove_vm(host, JOB, {"keep_disks": keep})
+    run_standby._remove_vm(host, JOB, {"keep_disks": keep})
+    assert left == [False, False] and len(list(tmp_path.glob("*.lost-*"))) == keep

@@ -1,0 +1,30 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Steps of replace_controller that only a run shows."""
+
+from __future__ import annotations
+
+import pathlib
+
+import yaml
+
+from tests.support.control_node import ROOT, ControlNode
+
+
+def test_the_old_vm_is_named_by_its_id_and_cluster(tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "vm_standby", "vm_replacement")
+    retired = {"changed": True, "replacement": {"disks": []}}
+    control.answers = {"vm_standby metal1": {"changed": False}, "vm_replacement metal1": retired}
+    control.more = {"controller1": {"vm_details": {"id": 7, "name": "controller1"}, "vm_host": "metal1"}}
+    tasks = (ROOT / "playbooks/tasks/replace_controller_retire.yml").read_text("utf-8")
+    (tmp_path / "retire.yml").write_text(tasks, "utf-8")
+    settings = yaml.safe_load((ROOT / "playbooks/replace_controller.yml").read_text("utf-8"))[0]["vars"]
+    given = {name: settings[name] for name in ("__replace_request", "__replace_cluster", "__replace_details")}
+    plan = {"at": "20261125T190000Z", "source": "metal1", "destination": "metal1"}
+    named = {"replace_controller_name": "controller1", "footprint_cluster": "blue", "__replace_here": "metal1", "__replace_plan": plan}
+    code, output = control.play([{"ansible.builtin.include_tasks": "retire.yml"}], **given, **named)
+    assert code == 0, output
+    # with its name as ID it would be found on no server, and the start of the old one would be permitted
+    assert [(call["arguments"]["id"], call["arguments"]["cluster"]) for call in control.calls()] == [("7", "blue"), ("7", "blue")]

@@ -1,0 +1,88 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Steps of start_standby that only a run shows: what a start that is refused leaves on the witnesses."""
+
+from __future__ import annotations
+
+import pathlib
+import typing as t
+
+import pytest
+import yaml
+
+from tests.support.control_node import ROOT, ControlNode
+
+COPY = {"id": "20261126T100000Z", "source": "metal1", "uuid": "u", "copied": "2026-11-26T10:00:00Z", "verified": "2026-11-26T10:00:05Z"}
+#: What Ansible returns for a host that does not answer.
+SILENT = {"unreachable": True, "msg": "No route to host"}
+DAMAGED = {"failed": True, "msg": "the copy is damaged at byte 0."}
+RUNS = {"changed": True, "copy_id": COPY["id"], "source": "metal1", "lost_seconds": 60.0}
+
+
+@pytest.fixture(name="control")
+def fixture_control(tmp_path: pathlib.Path) -> ControlNode:
+    control = ControlNode(tmp_path, "vm_standby", "vm_standby_info")
+    control.more = {"w1": {"ansible_host": "192.0.2.21"}, "w2": {"ansible_host": "192.0.2.22"}}
+    control.answers = {f"vm_standby {name}": {"changed": True} for name in control.more}
+    control.answers["vm_standby metal2"] = control.answers["vm_standby metal2 check"] = RUNS
+    return control
+
+
+def start(
+    control: ControlNode, state: str = "receiving", phase: str | None = None, witnesses: t.Sequence[str] = ("w1", "w2"), **more: t.Any
+) -> tuple[int, str, list[tuple[str, str]]]:
+    """Start the VM; returns the exit code, the output, and host and state of each change.
+
+    :arg state: of the VM on its standby, with ``phase``.
+    """
+    control.answers["vm_standby_info metal2"] = {"standbys": [{"id": "m", "part": "standby", "state": state, "phase": phase, "copies": [COPY]}]}
+    given = {"start_standby_id": "m", "start_standby_server": "metal2", "start_standby_confirm": "metal1", "start_standby_witnesses": list(witnesses)}
+    play = yaml.safe_load((ROOT / "playbooks/start_standby.yml").read_text("utf-8"))[0]
+    # without the seconds in which the first server does not answer
+    tasks = [task for task in play["tasks"] if "the first server answers" not in task["name"]]
+    code, output = control.play(tasks, **{**play["vars"], **given, **more})
+    calls = [(call["host"], call["arguments"]["state"]) for call in control.calls("vm_standby") if not call["check"]]
+    return code, " ".join(output.split()), calls
+
+
+def test_the_servers_of_the_vm_are_not_its_witnesses(control: ControlNode) -> None:
+    # one list for all servers; a record on the standby itself would be taken for a start that has begun
+    code, output, calls = start(control, witnesses=["metal1", "metal2", "w1", "w1"])
+    assert code == 0 and calls == [("w1", "claimed"), ("metal2", "started"), ("w1", "claimed")], output
+
+
+def test_the_start_is_recorded_before_and_after_it(control: ControlNode) -> None:
+    code, output, calls = start(control)
+    claimed = [("w1", "claimed"), ("w2", "claimed")]
+    assert code == 0 and calls == [*claimed, ("metal2", "started"), *claimed], output
+
+
+@pytest.mark.parametrize(("server", "proven"), [("metal1", True), ("metal3", False)])
+def test_the_proof_is_about_the_server_of_the_vm(control: ControlNode, server: str, proven: bool) -> None:
+    # a cache of facts has kept what the role has set for another server
+    fact = {"server_power_result": {"server": server, "state": "off", "confirmed": True}}
+    code, output, calls = start(control, start_standby_confirm="", **fact)
+    assert (code == 0) == proven and bool(calls) == proven and ("Nothing was changed. m would be started on metal2" in output) != proven, output
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        ({"vm_standby metal2": DAMAGED}, "the copy is damaged at byte 0."),
+        ({"vm_standby w2": SILENT}, "w2 did not answer, so the start could not be recorded there. metal1 would start the VM as well"),
+    ],
+)
+def test_a_refused_start_is_withdrawn_from_the_witnesses(control: ControlNode, answers: dict[str, t.Any], words: str) -> None:
+    control.answers.update(answers)
+    code, output, calls = start(control)
+    assert code != 0 and words in output
+    assert calls[-2:] == [("w1", "returned"), ("w2", "returned")] and ("metal2", "started") not in calls[:2]
+
+
+@pytest.mark.parametrize(("state", "phase"), [("started", "claimed"), ("receiving", "starting")])
+def test_the_record_of_a_start_that_has_begun_stays(control: ControlNode, state: str, phase: str) -> None:
+    control.answers["vm_standby metal2"] = DAMAGED
+    code, output, calls = start(control, state, phase)
+    assert code != 0 and "the copy is damaged" in output and not [call for call in calls if call[1] == "returned"]
