@@ -75,3 +75,12 @@ def test_secrets_of_hosts_outside_the_run_count(known: bool, tmp_path: pathlib.P
         assert not (tmp_path / "secrets").exists()
     else:
         assert code == 0 and "32 characters" in output, output
+
+
+def test_a_new_member_does_not_get_other_secrets_than_its_peers(tmp_path: pathlib.Path) -> None:
+    # with --limit, no host of the run may have a record
+    (play,) = [play for stem, play in plays() if stem == "deploy_controllers" and "post_tasks" in play]
+    (task,) = [task for task in play["pre_tasks"] if task.get("ansible.builtin.import_tasks") == "tasks/secrets_used.yml"]
+    show = {"ansible.builtin.debug": {"msg": "others: {{ __secrets_others }}"}, "vars": task["vars"]}
+    code, output = ControlNode(tmp_path).play([show], "metal2", __deploy_plan={"hosts": ["metal1", "metal2"]})
+    assert code == 0 and "others: ['metal1']" in output, output
