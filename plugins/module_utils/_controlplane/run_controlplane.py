@@ -208,6 +208,7 @@ def _add_packages(services: t.Mapping[str, t.Any]) -> None:
         for unit in seen["units"].values():
             packages = (io_plane.package_of(path) for path in (unit["path"], *SERVICES[name].programs))
             unit["package"] = next((package for package in packages if package), None)
-            # started before the package was installed
+            # started before the package was installed, or stopped: a killed restart has left it so, and nothing else would start it again
             installed = (unit["package"] or {}).get("installed")
-            unit["stale"] = bool(installed and unit["state"] == "active" and installed > (unit["since"] or ""))
+            old = unit["state"] == "active" and installed and installed > (unit["since"] or "")
+            unit["stale"] = bool(installed and (old or unit["state"] in ("inactive", "failed")))

@@ -147,6 +147,25 @@ def test_an_api_is_asked_at_the_port_of_its_unit(own: t.Any, address: str, port:
     assert asked["/healthcheck/database"][0] == (address, port)
 
 
+@pytest.mark.parametrize(
+    "state, since, stale",
+    [
+        ("active", "2026-11-27T12:00:00Z", False),
+        ("active", "2026-11-25T12:00:00Z", True),
+        # an update that was killed after it had stopped the unit: the packages are up to date, and it must be started
+        ("inactive", None, True),
+        ("failed", None, True),
+        # it is joining
+        ("activating", None, False),
+    ],
+)
+def test_a_unit_does_not_run_the_installed_version(state: str, since: str | None, stale: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io_plane, "package_of", lambda path: {"name": "mariadb-server", "version": "1", "installed": "2026-11-26T12:00:00Z"})
+    own = {"mariadb.service": {**unit(), "state": state, "since": since, "path": "/usr/lib/systemd/system/mariadb.service"}}
+    found = looked(FakeHost({"galera": {"units": own, "facts": None}}), services=("galera",), packages=True)
+    assert found["services"]["galera"]["units"]["mariadb.service"]["stale"] == stale
+
+
 @pytest.mark.parametrize("name", sorted(OPENSTACK))
 def test_units_of_the_roles_have_the_package_of_their_service(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The roles write units that belong to no package, such as that of the dashboard."""
