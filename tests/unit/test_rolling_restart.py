@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import sys
@@ -50,3 +51,9 @@ def test_an_interrupted_update_is_completed_first(manager: str, commands: list[s
     code, output = ControlNode(tmp_path).play(tasks, **local)
     assert code == 0 and ((tmp_path / "ran").read_text("utf-8").splitlines() if commands else []) == commands, output
     assert (tmp_path / "ran").exists() == bool(commands)
+
+
+def test_a_limit_that_excludes_members_is_refused(tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "controlplane_info")
+    code, output = control.run("reduced.footprint.rolling_restart", "--limit", "metal1", "-e", json.dumps({"galera_group": "virt"}))
+    assert code != 0 and "metal2 is excluded by --limit, but all members are checked before and after each one." in " ".join(output.split()), output
