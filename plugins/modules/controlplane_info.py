@@ -118,7 +118,8 @@ controlplane:
         - With O(packages=true) each unit has its C(package), and is C(stale) if it was started before that package was installed, or is
           stopped.
         - The facts of V(galera) are those of RV(reduced.footprint.galera_info#module:galera). V(rabbitmq) has C(members), C(running),
-          C(partitions), C(alarms) and C(version). V(load_balancer) has C(virtual_addresses), those C(held) by this host, the last state
+          C(partitions), C(alarms), C(maintenance) (state of each member), C(drained) (whether this one is in maintenance mode) and
+          C(version). V(load_balancer) has C(virtual_addresses), those C(held) by this host, the last state
           keepalived logged for each instance as C(vrrp), the listeners at the held addresses as C(fronts), and C(frontends) with their
           servers and the one in use. V(witness) has the addresses of the
           database C(members), and those it is C(connected) to. V(memcached) and V(keystone) have their C(version).

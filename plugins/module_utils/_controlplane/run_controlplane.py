@@ -29,6 +29,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_maria
 from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.io_haproxy import HaProxy
 from ansible_collections.reduced.footprint.plugins.module_utils._ovn import run_ovn
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq import io_rabbitmq
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import MAINTENANCE, node_name
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_tls import between_nodes, listens
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
 
@@ -85,7 +86,8 @@ class Host:
         if seen is None:
             return None
         configuration, environment = io_rabbitmq.rabbitmq_texts()
-        return {**seen, "tls": listens(configuration, True), "internode_tls": between_nodes(environment, True)}
+        drained = seen["maintenance"].get(node_name(environment)) in MAINTENANCE
+        return {**seen, "drained": drained, "tls": listens(configuration, True), "internode_tls": between_nodes(environment, True)}
 
     def _witness(self) -> dict[str, t.Any]:
         """Return the database members, and those it is connected to, in either direction."""

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_controller, io_listeners, io_plane
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_controlplane import Host, LookRequest, look
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_health import Wanted
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq import io_rabbitmq
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
 from tests.support.controlplane import balancer, galera, unit
 
@@ -110,6 +111,15 @@ def test_a_witness_is_inspected_for_its_cluster_only(monkeypatch: pytest.MonkeyP
         assert Host(1, cluster).units(("witness",))["witness"] == {}
     # in either direction, and at the port for votes only
     assert Host(1, "home").facts("witness") == {"members": ["10.0.0.1:4567", "10.0.0.2:4567"], "connected": ["10.0.0.1:4567"]}
+
+
+@pytest.mark.parametrize("state, drained", [("not under maintenance", False), ("under maintenance", True), ("draining", True)])
+def test_a_member_without_clients_is_noticed(state: str, drained: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = {"maintenance": {"rabbit@c1": state, "rabbit@c2": "not under maintenance"}}
+    monkeypatch.setattr(io_plane, "rabbitmq", lambda timeout: seen)
+    monkeypatch.setattr(io_rabbitmq, "rabbitmq_texts", lambda: ("", "# Managed\nNODENAME=rabbit@c1\nUSE_LONGNAME=false\n"))
+    facts = Host(1).facts("rabbitmq")
+    assert facts is not None and facts["drained"] == drained
 
 
 def test_of_several_names_the_one_that_runs_counts(monkeypatch: pytest.MonkeyPatch) -> None:

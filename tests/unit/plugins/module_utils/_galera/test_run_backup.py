@@ -379,15 +379,6 @@ def test_what_is_refused(tmp_path, datadir, change, words):
     assert not (datadir.parent / "mysql.before-x.prepared").exists()
 
 
-def test_check_mode_on_a_host_without_the_server(tmp_path, datadir):
-    # the play installs it first
-    unused, backup = made(tmp_path, datadir)
-    more = {"file": str(tmp_path / "missing"), "backup": backup, "tool": Tool(version="")}
-    assert data("prepared", Server(tmp_path / "lib/mysql"), check_mode=True, **more).actions == ("prepare",)
-    with pytest.raises(RefusedError, match="the server on this host is not installed"):
-        data("prepared", Server(tmp_path / "lib/mysql"), **more)
-
-
 def test_nothing_is_replaced_by_nothing(datadir):
     server = Server(datadir)
     with pytest.raises(RefusedError, match="Prepare the backup's data first"):
