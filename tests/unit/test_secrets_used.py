@@ -82,5 +82,5 @@ def test_a_new_member_does_not_get_other_secrets_than_its_peers(tmp_path: pathli
     (play,) = [play for stem, play in plays() if stem == "deploy_controllers" and "post_tasks" in play]
     (task,) = [task for task in play["pre_tasks"] if task.get("ansible.builtin.import_tasks") == "tasks/secrets_used.yml"]
     show = {"ansible.builtin.debug": {"msg": "others: {{ __secrets_others }}"}, "vars": task["vars"]}
-    code, output = ControlNode(tmp_path).play([show], "metal2", __deploy_plan={"hosts": ["metal1", "metal2"]})
+    code, output = ControlNode(tmp_path).play([show], "metal2", galera_group="virt")
     assert code == 0 and "others: ['metal1']" in output, output
