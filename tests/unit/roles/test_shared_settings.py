@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A port or a name that is set for one role is also used by the roles that connect to its service."""
+"""A port, a name or a secret that is set for one role is also used by the roles that connect to its service."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ ADDRESS = {"load_balancer_virtual_address": "192.0.2.20"}
         ("compute", "compute_auth_url", {**ADDRESS, "keystone_public_url": "https://id.example.org/v3"}, "https://id.example.org/v3"),
         ("compute", "compute_console_url", ADDRESS, "https://192.0.2.20:6080/vnc_lite.html"),
         ("compute", "compute_console_url", {**ADDRESS, "keystone_public_name": "cloud.example.org"}, "https://cloud.example.org:6080/vnc_lite.html"),
+        # otherwise Nova refuses the requests of the agent
+        ("ovn_chassis", "ovn_chassis_metadata_secret", {"nova_metadata_secret": "of-the-vault"}, "of-the-vault"),
         ("ovn_chassis", "ovn_chassis_metadata_url", {**ADDRESS, "keystone_public_name": ""}, "https://192.0.2.20:8775"),
         ("ovn_chassis", "ovn_chassis_metadata_url", {**ADDRESS, "openstack_service_public_name": "cloud.example.org"}, "https://cloud.example.org:8775"),
     ],
