@@ -26,7 +26,7 @@ options:
     elements: str
     required: true
   port:
-    description: Append a port, V(true) for that of the service, or a number.
+    description: Append a port, V(true) for that of the service as C(footprint_services) or the variable of its role sets it, or a number.
     type: raw
   external:
     description:
@@ -90,9 +90,15 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import secrets_directory
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_address, plan_deploy_order
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import LOAD_BALANCER, Service, parse_services
 
+#: Service → variable of its role that sets its port.
+_PORTS = {
+    "rabbitmq": "rabbitmq_port", "memcached": "memcached_port", "keystone": "keystone_port", "ovn_database": "ovn_database_northbound_port",
+    **{one.name: one.apis[0].port_variable for one in OPENSTACK.values() if one.apis},
+}  # fmt: skip
 _ROLE = os.path.join(os.path.dirname(__file__), "..", "..", "roles", LOAD_BALANCER)
 
 
@@ -109,9 +115,8 @@ class LookupModule(LookupBase):
         try:
             declared = self._templar.template(self.get_option("services"))
             services = parse_services(declared, "footprint_services")
-            if not ((declared or {}).get("rabbitmq") or {}).get("port") and self._rabbitmq_uses_tls(known):
-                port = int(self._templar.template(known.get("rabbitmq_tls_port")) or 5671)
-                services = {**services, "rabbitmq": dataclasses.replace(services["rabbitmq"], port=port, scheme="amqps")}
+            undeclared = [name for name in _PORTS if not ((declared or {}).get(name) or {}).get("port")]
+            services = {**services, **{name: self._configured(services[name], known) for name in undeclared}}
             wish = plan_address.Wish(self._port(), self.get_option("external"), self.get_option("with_scheme"))
             edge = self._edge(services[LOAD_BALANCER], known)
             found: list[str] = []
@@ -121,6 +126,13 @@ class LookupModule(LookupBase):
             return found
         except FootprintError as error:
             raise AnsibleError(f"address: {error}") from None
+
+    def _configured(self, service: Service, known: t.Mapping[str, t.Any]) -> Service:
+        """Return a service with the port that the variables of its role set."""
+        if service.name == "rabbitmq" and self._rabbitmq_uses_tls(known):
+            return dataclasses.replace(service, port=int(self._templar.template(known.get("rabbitmq_tls_port")) or 5671), scheme="amqps")
+        port = self._templar.template(known.get(_PORTS[service.name]))
+        return dataclasses.replace(service, port=int(port)) if port else service
 
     def _rabbitmq_uses_tls(self, known: t.Mapping[str, t.Any]) -> bool:
         """Whether RabbitMQ serves TLS: as set by the operator, else whether its role has created certificates for it here."""

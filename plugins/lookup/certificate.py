@@ -17,7 +17,8 @@ description:
     that lacks a requested address or name, was signed by another CA, or expires within 30 days, is renewed; remove the file to get
     a new certificate earlier.
   - A file may be encrypted with C(ansible-vault) afterwards; such a file is never changed. Remove it when its addresses change.
-  - In check mode nothing is written. The texts of missing keys and certificates are empty.
+  - In check mode nothing is written. The texts of missing keys and certificates are empty; instead of one that would be renewed, another one is
+    returned, so that tasks report the change.
 extends_documentation_fragment:
   - reduced.footprint.secrets
 options:

@@ -115,9 +115,11 @@ controlplane:
         - Each service with its C(units) (state, process, start time (UTC), unit file and systemd's invocation ID), its own C(problems), and
           C(facts), which are C(null) if the service does not answer.
         - C(certificate), if it has one, with the time at which it C(expires) (UTC), and the C(days) left.
-        - With O(packages=true) each unit has its C(package), and is C(stale) if it was started before that package was installed.
+        - With O(packages=true) each unit has its C(package), and is C(stale) if it was started before that package was installed, or is
+          stopped.
         - The facts of V(galera) are those of RV(reduced.footprint.galera_info#module:galera). V(rabbitmq) has C(members), C(running),
-          C(partitions), C(alarms) and C(version). V(load_balancer) has C(virtual_addresses), those C(held) by this host, the last state
+          C(partitions), C(alarms), C(maintenance) (state of each member), C(drained) (whether this one is in maintenance mode) and
+          C(version). V(load_balancer) has C(virtual_addresses), those C(held) by this host, the last state
           keepalived logged for each instance as C(vrrp), the listeners at the held addresses as C(fronts), and C(frontends) with their
           servers and the one in use. V(witness) has the addresses of the
           database C(members), and those it is C(connected) to. V(memcached) and V(keystone) have their C(version).

@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import pathlib
+import sys
 import typing as t
 
 import pytest
@@ -34,3 +37,23 @@ def test_a_unit_without_a_package_does_not_end_an_update(units: dict[str, t.Any]
     steps = [tasks["Check that the packages were found"], {"debug": {"msg": f"updates: {names}"}, "vars": tasks["Check for updates"]["vars"]}]
     code, output = ControlNode(tmp_path).play(steps, **given)
     assert expected in " ".join(output.split()) and (code == 0) == expected.startswith("updates"), output
+
+
+@pytest.mark.parametrize("manager, commands", [("apt", ["dpkg --configure --pending"]), ("dnf", [])])
+def test_an_interrupted_update_is_completed_first(manager: str, commands: list[str], tmp_path: pathlib.Path) -> None:
+    # apt installs nothing while dpkg is interrupted
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/dpkg").write_text(f'#!/bin/sh\necho "dpkg $3 $4" | tee -a {tmp_path}/ran\n', "utf-8")
+    (tmp_path / "bin/dpkg").chmod(0o755)
+    tasks = yaml.safe_load((ROOT / "playbooks/tasks/rolling_restart_update.yml").read_text("utf-8"))[:1]
+    tasks[0]["environment"]["PATH"] = f"{tmp_path}/bin:{os.environ['PATH']}"
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_facts": {"pkg_mgr": manager}}
+    code, output = ControlNode(tmp_path).play(tasks, **local)
+    assert code == 0 and ((tmp_path / "ran").read_text("utf-8").splitlines() if commands else []) == commands, output
+    assert (tmp_path / "ran").exists() == bool(commands)
+
+
+def test_a_limit_that_excludes_members_is_refused(tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "controlplane_info")
+    code, output = control.run("reduced.footprint.rolling_restart", "--limit", "metal1", "-e", json.dumps({"galera_group": "virt"}))
+    assert code != 0 and "metal2 is excluded by --limit, but all members are checked before and after each one." in " ".join(output.split()), output

@@ -51,6 +51,12 @@ def test_a_database_that_comes_back_keeps_its_secrets(name: str) -> None:
     assert play["pre_tasks"][-1]["ansible.builtin.import_tasks"] == "tasks/secrets_used.yml"
 
 
+def test_a_rolling_restart_generates_no_secrets() -> None:
+    # the cookie of RabbitMQ and the password of the administrator, on a control node that does not have them
+    (play,) = [play for stem, play in plays() if stem == "rolling_restart" and play["name"] == "Plan the rolling restart"]
+    assert "tasks/secrets_used.yml" in [task.get("ansible.builtin.import_tasks") for task in play["tasks"]]
+
+
 @pytest.mark.parametrize("known", [False, True])
 def test_secrets_of_hosts_outside_the_run_count(known: bool, tmp_path: pathlib.Path) -> None:
     control = ControlNode(tmp_path)
@@ -75,3 +81,12 @@ def test_secrets_of_hosts_outside_the_run_count(known: bool, tmp_path: pathlib.P
         assert not (tmp_path / "secrets").exists()
     else:
         assert code == 0 and "32 characters" in output, output
+
+
+def test_a_new_member_does_not_get_other_secrets_than_its_peers(tmp_path: pathlib.Path) -> None:
+    # with --limit, no host of the run may have a record
+    (play,) = [play for stem, play in plays() if stem == "deploy_controllers" and "post_tasks" in play]
+    (task,) = [task for task in play["pre_tasks"] if task.get("ansible.builtin.import_tasks") == "tasks/secrets_used.yml"]
+    show = {"ansible.builtin.debug": {"msg": "others: {{ __secrets_others }}"}, "vars": task["vars"]}
+    code, output = ControlNode(tmp_path).play([show], "metal2", galera_group="virt")
+    assert code == 0 and "others: ['metal1']" in output, output

@@ -44,7 +44,7 @@ def certificate(
     unless its file is encrypted. More names are kept: another caller may need them.
 
     :arg authority: name of the signing authority, whose key is in the same directory.
-    :arg check_mode: write nothing; missing values are empty.
+    :arg check_mode: write nothing; missing values are empty, and one that would be renewed differs from the existing one.
     :arg permit: whether a certificate may be created or renewed; ``None`` for always.
     :raises InputError: an invalid name or address, or an invalid file.
     """
@@ -62,10 +62,10 @@ def certificate(
     path, authority_path = (directory / f"{secret_name(each)}{_SUFFIX}" for each in (name, authority))
     now = time.time()
 
-    def make() -> str:
+    def make(listed: t.AbstractSet[str] = frozenset(wanted)) -> str:
         pair = io_certificates.pair_of(signer, str(authority_path))
         io_certificates.read(pair, str(authority_path), str(authority_path))
-        return _text(io_certificates.make_certificate(pair, title, wanted, now, DAYS, client=True))
+        return _text(io_certificates.make_certificate(pair, title, listed, now, DAYS, client=True))
 
     given: dict[str, t.Any] = {"check_mode": check_mode, "decrypt": decrypt, "permit": permit}
     signer = kept(authority_path, lambda: _text(io_certificates.make_authority(str(authority), now, DAYS)), **given)
@@ -73,14 +73,16 @@ def certificate(
     if not own:
         return {"key": "", "certificate": "", "ca": ""}
     pair, ca = io_certificates.pair_of(own, str(path)), io_certificates.certificate_of(signer, str(authority_path))
-    if not check_mode and not (io_secret_file.read(path) or "").startswith(_VAULT):
+    if not (io_secret_file.read(path) or "").startswith(_VAULT):
         seen = io_certificates.read(pair, str(path), str(path))
         signed = io_certificates.signed_by(pair.certificate, ca, str(authority_path))
         if why_new(Found(seen.fits, signed, seen.not_after, seen.names & wanted), wanted, now, RENEW_DAYS * DAY):
             if permit:
                 permit.check(path, check_mode=check_mode, decrypt=decrypt)
-            own = make()
-            io_secret_file.replace(path, own)
+            # who asks for fewer names, such as for the authority alone, takes none away
+            own = make(seen.names if seen.names >= wanted else frozenset(wanted))
+            if not check_mode:
+                io_secret_file.replace(path, own)
             pair = io_certificates.pair_of(own, str(path))
     return {"key": pair.key, "certificate": pair.certificate, "ca": ca}
 

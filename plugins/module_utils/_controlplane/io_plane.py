@@ -145,7 +145,8 @@ def vrrp_states(timeout: float = 20) -> dict[str, str]:
 def rabbitmq(timeout: float = 20) -> dict[str, t.Any] | None:
     """Return the cluster as seen by this member; ``None`` if it does not answer.
 
-    :returns: ``members`` (names of all), ``running``, ``partitions`` (member → those it cannot reach), ``alarms``, ``version``.
+    :returns: ``members`` (names of all), ``running``, ``partitions`` (member → those it cannot reach), ``alarms``, ``maintenance`` (member →
+        its state, empty in old versions), ``version``.
     """
     try:
         seconds = str(max(1, int(timeout) - 2))
@@ -164,5 +165,6 @@ def read_cluster(status: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         "running": running,
         "partitions": {str(name): sorted(map(str, others)) for name, others in dict(status.get("partitions") or {}).items()},
         "alarms": [str(alarm) for alarm in status.get("alarms") or ()],
+        "maintenance": {str(name): str(state) for name, state in dict(status.get("maintenance_status") or {}).items()},
         "version": ", ".join(versions),
     }

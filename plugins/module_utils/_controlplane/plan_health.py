@@ -168,6 +168,9 @@ def _rabbitmq(seen: t.Mapping[str, t.Any], wanted: Wanted) -> list[str]:
     size = wanted.sizes.get("rabbitmq")
     if size is not None and len(facts.get("running") or ()) != size:
         found.append(f"its cluster has {len(facts.get('running') or ())} of {size} members")
+    if facts.get("drained"):
+        # a restart that was killed
+        found.append("it is in maintenance mode and accepts no clients (rabbitmq-upgrade revive ends this)")
     return found + [f"alarm {alarm}" for alarm in facts.get("alarms") or ()]
 
 

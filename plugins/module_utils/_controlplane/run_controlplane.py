@@ -29,6 +29,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_maria
 from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.io_haproxy import HaProxy
 from ansible_collections.reduced.footprint.plugins.module_utils._ovn import run_ovn
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq import io_rabbitmq
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import MAINTENANCE, node_name
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_tls import between_nodes, listens
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
 
@@ -85,7 +86,8 @@ class Host:
         if seen is None:
             return None
         configuration, environment = io_rabbitmq.rabbitmq_texts()
-        return {**seen, "tls": listens(configuration, True), "internode_tls": between_nodes(environment, True)}
+        drained = seen["maintenance"].get(node_name(environment)) in MAINTENANCE
+        return {**seen, "drained": drained, "tls": listens(configuration, True), "internode_tls": between_nodes(environment, True)}
 
     def _witness(self) -> dict[str, t.Any]:
         """Return the database members, and those it is connected to, in either direction."""
@@ -208,6 +210,7 @@ def _add_packages(services: t.Mapping[str, t.Any]) -> None:
         for unit in seen["units"].values():
             packages = (io_plane.package_of(path) for path in (unit["path"], *SERVICES[name].programs))
             unit["package"] = next((package for package in packages if package), None)
-            # started before the package was installed
+            # started before the package was installed, or stopped: a killed restart has left it so, and nothing else would start it again
             installed = (unit["package"] or {}).get("installed")
-            unit["stale"] = bool(installed and unit["state"] == "active" and installed > (unit["since"] or ""))
+            old = unit["state"] == "active" and installed and installed > (unit["since"] or "")
+            unit["stale"] = bool(installed and (old or unit["state"] in ("inactive", "failed")))

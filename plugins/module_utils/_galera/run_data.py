@@ -139,7 +139,10 @@ def _prepared(request: DataRequest, place: Directory, tool: Mariabackup, check_m
     if not request.file or not request.backup:
         raise InputError("a backup is required.", path="file", hint="Set file, and set backup to the result of galera_backup_info.")
     backup = request.backup
-    check_server(backup, tool.server_version())
+    version = tool.server_version()
+    # in check mode on a new host, the play has not installed the server
+    if version or not check_mode:
+        check_server(backup, version)
     _require_renaming(place)
     file = pathlib.Path(request.file)
     if check_mode and not file.exists():

@@ -19,7 +19,11 @@ Decisions that the RabbitMQ documentation leaves open:
 from __future__ import annotations
 
 import dataclasses
+import re
 import typing as t
+
+#: States of a member that has no clients, because it was to be restarted.
+MAINTENANCE = ("draining", "under maintenance", "drained")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -307,6 +311,12 @@ def problems(status: t.Mapping[str, t.Any] | None, node: str, expected: t.Sequen
     if state not in (None, "not under maintenance", "unknown"):
         found.append(f"{node} is {state}")
     return tuple(found)
+
+
+def node_name(environment: str) -> str:
+    """Return the name of the node from the text of ``rabbitmq-env.conf``, empty without one."""
+    found = re.search(r"(?m)^NODENAME=(\S+)", environment)
+    return found[1] if found else ""
 
 
 def alarm_text(alarm: t.Any) -> str:

@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.io_rabbitmq import RabbitMq
-from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import alarm_text, problems
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import MAINTENANCE, alarm_text, problems
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_schema import contents
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_tls import between_nodes, listens
 
@@ -206,7 +206,7 @@ def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], broker: RabbitMq
             actions.append("join")
         elif request.seed is None and set(request.forget) & set(facts["members"]):
             actions.append("forget")
-        if facts["maintenance"] in ("draining", "under maintenance", "drained") and "restart" not in actions:
+        if facts["maintenance"] in MAINTENANCE and "restart" not in actions:
             actions.append("revive")
     return tuple(actions)
 

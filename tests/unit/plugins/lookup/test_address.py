@@ -18,6 +18,7 @@ INVENTORY = {
     "all": {"vars": {"ansible_connection": "local"}},
 }
 QUEUES, DATABASE = (f"lookup('reduced.footprint.address', '{name}', port=true, with_scheme=true)" for name in ("rpc", "database"))
+CACHE, IDENTITY = (f"lookup('reduced.footprint.address', '{name}', port=true, with_scheme=true)" for name in ("memcached", "keystone"))
 BALANCED = {"load_balancer_virtual_address": "192.0.2.20"}
 #: the lookup, what is set, and its answer
 CASES = (
@@ -27,9 +28,15 @@ CASES = (
     (QUEUES, {"footprint_secrets": "{folder}/made"}, "amqps://192.0.2.1:5671"),
     (QUEUES, {"footprint_secrets": "{folder}/made", "rabbitmq_tls": False}, "amqp://192.0.2.1:5672"),
     (QUEUES, {"footprint_secrets": "{folder}/made", "footprint_services": {"rabbitmq": {"port": 5600}}}, "amqp://192.0.2.1:5600"),
+    (QUEUES, {"rabbitmq_port": 5673}, "amqp://192.0.2.1:5673"),
+    (CACHE, {"memcached_port": 11212}, "memcached://192.0.2.1:11212"),
+    (IDENTITY, {}, "http://192.0.2.1:5000"),
+    (IDENTITY, {"keystone_port": 5001}, "http://192.0.2.1:5001"),
     (DATABASE, {}, "mysql://192.0.2.1:3306"),
     # the default of load_balancer_frontends uses internal variables of its role
     (DATABASE, BALANCED, "mysql://192.0.2.20:3306"),
+    # the balancer serves at the port that the role keystone puts into the catalog
+    (IDENTITY, {**BALANCED, "keystone_port": 5001}, "https://192.0.2.20:5001"),
     (DATABASE, {**BALANCED, "footprint_components": ["keystone"]}, "mysql://192.0.2.1:3306"),
     (DATABASE, {**BALANCED, "load_balancer_frontends": []}, "mysql://192.0.2.1:3306"),
 )

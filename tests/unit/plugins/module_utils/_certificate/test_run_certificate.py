@@ -82,7 +82,10 @@ def test_all_who_ask_at_once_get_the_same(tmp_path):
 
 def test_certificate_without_an_address_or_name_is_created_again(tmp_path, monkeypatch):
     first = ask(tmp_path)
-    assert ask(tmp_path, addresses=["192.0.2.7", "192.0.2.20"], check_mode=True) == first
+    # check mode reports the change, and keeps the file
+    tried = ask(tmp_path, addresses=["192.0.2.7", "192.0.2.20"], check_mode=True)
+    assert tried["certificate"] != first["certificate"] and tried["key"] != first["key"] and tried["ca"] == first["ca"]
+    assert ask(tmp_path) == first
     second = ask(tmp_path, addresses=["192.0.2.7", "192.0.2.20"], names=["cloud.example.net"])
     assert second["certificate"] != first["certificate"] and second["ca"] == first["ca"]
     for name in ("192.0.2.20", "cloud.example.net", "metal1"):
@@ -97,7 +100,10 @@ def test_certificate_without_an_address_or_name_is_created_again(tmp_path, monke
     path.write_text(plain, encoding="ascii")
     # eleven years before its end
     monkeypatch.setattr("ansible_collections.reduced.footprint.plugins.module_utils._certificate.run_certificate.RENEW_DAYS", 11 * 365)
-    assert ask(tmp_path)["certificate"] != second["certificate"]
+    third = ask(tmp_path, addresses=[])
+    assert third["certificate"] != second["certificate"]
+    # it keeps the names of others who ask for more
+    assert shake_hands(tmp_path, third, ask(tmp_path, "galera/metal2"), "cloud.example.net")
 
 
 def test_check_mode_writes_nothing(tmp_path):

@@ -126,8 +126,11 @@ def test_what_keepalived_said_last_counts(
 def test_the_cluster_of_rabbitmq_is_read() -> None:
     found = io_plane.read_cluster(CLUSTER)
     assert found == {
-        "members": ["rabbit@c1", "rabbit@c2"], "running": ["rabbit@c1"], "partitions": {"rabbit@c1": ["rabbit@c2"]}, "alarms": [], "version": "3.10.8",
+        "members": ["rabbit@c1", "rabbit@c2"], "running": ["rabbit@c1"], "partitions": {"rabbit@c1": ["rabbit@c2"]}, "alarms": [], "maintenance": {},
+        "version": "3.10.8",
     }  # fmt: skip
+    states = {"rabbit@c1": "under maintenance", "rabbit@c2": "not under maintenance"}
+    assert io_plane.read_cluster({**CLUSTER, "maintenance_status": states})["maintenance"] == states
 
 
 @pytest.mark.parametrize("said", [None, "no JSON", "[]", "{}"])

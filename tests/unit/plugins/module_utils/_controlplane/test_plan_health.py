@@ -38,6 +38,7 @@ def test_conditions_are_the_options_of_the_module() -> None:
         # of one that is not ready the rest says nothing
         ("galera", galera(ready=False, size=2), Wanted({"galera": 3}, "u", 8), ["its server does not answer"]),
         ("rabbitmq", rabbitmq(["c1", "c2"]), Wanted({"rabbitmq": 3, "galera": 9}), ["its cluster has 2 of 3 members"]),
+        ("rabbitmq", rabbitmq(drained=True), Wanted(), ["it is in maintenance mode and accepts no clients (rabbitmq-upgrade revive ends this)"]),
     ],
 )
 def test_conditions(name: str, part: t.Any, wanted: Wanted, words: list[str]) -> None:

@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_controller, io_listeners, io_plane
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_controlplane import Host, LookRequest, look
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_health import Wanted
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq import io_rabbitmq
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
 from tests.support.controlplane import balancer, galera, unit
 
@@ -112,6 +113,15 @@ def test_a_witness_is_inspected_for_its_cluster_only(monkeypatch: pytest.MonkeyP
     assert Host(1, "home").facts("witness") == {"members": ["10.0.0.1:4567", "10.0.0.2:4567"], "connected": ["10.0.0.1:4567"]}
 
 
+@pytest.mark.parametrize("state, drained", [("not under maintenance", False), ("under maintenance", True), ("draining", True)])
+def test_a_member_without_clients_is_noticed(state: str, drained: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = {"maintenance": {"rabbit@c1": state, "rabbit@c2": "not under maintenance"}}
+    monkeypatch.setattr(io_plane, "rabbitmq", lambda timeout: seen)
+    monkeypatch.setattr(io_rabbitmq, "rabbitmq_texts", lambda: ("", "# Managed\nNODENAME=rabbit@c1\nUSE_LONGNAME=false\n"))
+    facts = Host(1).facts("rabbitmq")
+    assert facts is not None and facts["drained"] == drained
+
+
 def test_of_several_names_the_one_that_runs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_plane
 
@@ -145,6 +155,25 @@ def test_an_api_is_asked_at_the_port_of_its_unit(own: t.Any, address: str, port:
     host.units(("nova",))
     assert host.facts("nova") == {"apis": {"nova": "", "nova_metadata": "", "novncproxy": ""}}
     assert asked["/healthcheck/database"][0] == (address, port)
+
+
+@pytest.mark.parametrize(
+    "state, since, stale",
+    [
+        ("active", "2026-11-27T12:00:00Z", False),
+        ("active", "2026-11-25T12:00:00Z", True),
+        # an update that was killed after it had stopped the unit: the packages are up to date, and it must be started
+        ("inactive", None, True),
+        ("failed", None, True),
+        # it is joining
+        ("activating", None, False),
+    ],
+)
+def test_a_unit_does_not_run_the_installed_version(state: str, since: str | None, stale: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io_plane, "package_of", lambda path: {"name": "mariadb-server", "version": "1", "installed": "2026-11-26T12:00:00Z"})
+    own = {"mariadb.service": {**unit(), "state": state, "since": since, "path": "/usr/lib/systemd/system/mariadb.service"}}
+    found = looked(FakeHost({"galera": {"units": own, "facts": None}}), services=("galera",), packages=True)
+    assert found["services"]["galera"]["units"]["mariadb.service"]["stale"] == stale
 
 
 @pytest.mark.parametrize("name", sorted(OPENSTACK))
