@@ -96,6 +96,15 @@ def test_the_options_of_the_way_back_are_accepted() -> None:
     assert playbook_variables.invalid(options, {**given, "move_vm_options": {"keep_disk": True}}) != []
 
 
+@pytest.mark.parametrize("text", ["keep_disks=true", '{"keep_disks": true}'])
+def test_options_as_text_are_not_ignored(text: str) -> None:
+    # without keep_disks, the disks of the old copy are removed
+    options = yaml.safe_load((ROOT / "playbooks/argument_specs/move_vm.yml").read_text("utf-8"))["argument_specs"]["move_vm"]["options"]
+    given = {"move_vm_id": "notes", "move_vm_source": "metal2", "move_vm_destination": "metal1", "move_vm_options": text}
+    (message,) = playbook_variables.invalid(options, given)
+    assert message == f"move_vm_options: must be a mapping, not the text {text!r}. Use -e '{{\"move_vm_options\": {{...}}}}'."
+
+
 def test_a_group_is_not_a_source(tmp_path: pathlib.Path) -> None:
     control = ControlNode(tmp_path, "vm_standby", "vm_standby_info", "vm_move")
     given = [word for name, value in (("id", "notes"), ("source", "virt"), ("destination", "metal2")) for word in ("-e", f"move_vm_{name}={value}")]

@@ -43,7 +43,7 @@ def test_a_decision_by_a_text_is_found(text: str) -> None:
     assert misused(text, ["some_flag"])
 
 
-@pytest.mark.parametrize("text", ["when: some_flag | bool", "- not some_flag | default(true) | bool", "flag: '{{ some_flag }}'", "when: some_flag is undefined"])
+@pytest.mark.parametrize("text", ["when: some_flag | bool", "- not some_flag | default(true) | bool", "a: '{{ some_flag }}'", "when: some_flag is undefined"])
 def test_a_decision_by_a_truth_value_is_not(text: str) -> None:
     assert not misused(text, ["some_flag"])
 
@@ -102,3 +102,11 @@ def test_without_an_answer_the_only_external_network_is_used() -> None:
     (find,) = [one for one in yaml.safe_load((ROOT / "playbooks/tasks/verify_cloud_check.yml").read_text("utf-8")) if "set_fact" in str(one) and "vars" in one]
     expression = find["ansible.builtin.set_fact"]["__verify_external"]
     assert shown(expression, verify_cloud_external_network="", __verify_names=["public"]) == "public"
+
+
+@pytest.mark.parametrize("playbook, variable", [("remove_virt_node", "remove_virt_node_quorums"), ("start_standby", "start_standby_witnesses")])
+def test_names_separated_by_commas_are_a_list(playbook: str, variable: str) -> None:
+    # the characters of a text are no groups and no hosts
+    text = " ".join((ROOT / f"playbooks/{playbook}.yml").read_text("utf-8").split())
+    (expression,) = re.findall(rf"{{{{ {variable}\.split.*?}}}}", text)
+    assert shown(expression, **{variable: "one, two"}) == shown(expression, **{variable: ["one", "two"]}) == "['one', 'two']"
