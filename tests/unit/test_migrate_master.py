@@ -1,0 +1,59 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Steps of migrate_master that only a run shows: what happens to the one-time key when the module fails."""
+
+from __future__ import annotations
+
+import pathlib
+import typing as t
+
+import pytest
+import yaml
+
+from tests.support.control_node import ROOT, ControlNode
+
+ROLE = ROOT / "roles/master_migrate"
+
+
+def failing(control: ControlNode, now: dict[str, t.Any] | None) -> list[str]:
+    """Run the step whose module fails without a report; returns the states of the key that were requested.
+
+    :arg now: the migration on the host afterwards, ``None`` for none.
+    """
+    control.answers = {
+        "master_migrate metal2": {"failed": True, "msg": "the migration master is still running after wait_timeout."},
+        "master_migrate_info metal2": {"migrations": [now] if now else []},
+        "one_time_key metal1": {"changed": True},
+    }
+    (step,) = [task for task in yaml.safe_load((ROLE / "tasks/main.yml").read_text("utf-8")) if "rescue" in task]
+    known = yaml.safe_load((ROLE / "defaults/main.yml").read_text("utf-8")) | yaml.safe_load((ROLE / "vars/main.yml").read_text("utf-8"))
+    given = {"__master_migrate_known": [], "master_migrate_source": "metal1", "master_migrate_admin_address": "192.0.2.11"}
+    code, output = control.play([step], "metal2", **{**known, **given})
+    assert code != 0 and "the migration master is still running" in output, output
+    return [call["arguments"]["state"] for call in control.calls("one_time_key")]
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        {"active": True, "state": "running", "phases": {"precopy": {}}},
+        {"active": True, "state": "running", "phases": {"quiesce": {}}},
+        {"active": False, "state": "interrupted", "phases": {"precopy": {}}},
+        {"active": False, "state": "failed", "phases": {"quiesce": {}}},
+    ],
+    ids=["copies", "pause", "restart of the host", "unfinished"],
+)
+def test_the_key_of_a_migration_that_continues_is_kept(tmp_path: pathlib.Path, now: dict[str, t.Any]) -> None:
+    # the run has waited for wait_timeout, or was refused while another job migrates
+    assert failing(ControlNode(tmp_path, "master_migrate", "master_migrate_info", "one_time_key"), now) == []
+
+
+@pytest.mark.parametrize(
+    "now",
+    [None, {"active": False, "state": "failed", "phases": {"precopy": {}}}, {"active": False, "state": "rolled_back", "phases": {"quiesce": {}}}],
+    ids=["refused", "failed", "rolled back"],
+)
+def test_the_key_of_a_source_that_is_unchanged_is_withdrawn(tmp_path: pathlib.Path, now: dict[str, t.Any] | None) -> None:
+    assert failing(ControlNode(tmp_path, "master_migrate", "master_migrate_info", "one_time_key"), now) == ["absent"]
