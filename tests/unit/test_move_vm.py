@@ -111,3 +111,10 @@ def test_a_group_is_not_a_source(tmp_path: pathlib.Path) -> None:
     code, output = control.run("reduced.footprint.move_vm", *given)
     assert code != 0 and "move_vm_source: virt is not a server of the inventory. Use one of metal1, metal2." in output, output
     assert not control.calls()
+
+
+def test_a_source_outside_the_limit_is_not_a_success(tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "vm_standby", "vm_standby_info", "vm_move")
+    given = [word for name, value in (("id", "notes"), ("source", "metal1"), ("destination", "metal2")) for word in ("-e", f"move_vm_{name}={value}")]
+    code, output = control.run("reduced.footprint.move_vm", *given, "--limit", "metal2")
+    assert code != 0 and "move_vm_source: metal1 is excluded by --limit metal2." in output, output
