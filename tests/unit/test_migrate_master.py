@@ -57,3 +57,11 @@ def test_the_key_of_a_migration_that_continues_is_kept(tmp_path: pathlib.Path, n
 )
 def test_the_key_of_a_source_that_is_unchanged_is_withdrawn(tmp_path: pathlib.Path, now: dict[str, t.Any] | None) -> None:
     assert failing(ControlNode(tmp_path, "master_migrate", "master_migrate_info", "one_time_key"), now) == ["absent"]
+
+
+@pytest.mark.parametrize(("address", "good"), [("192.0.2.11", True), ("192.0.2.11/24", True), ("laptop.example.com", False), ("2001:db8::11", False)])
+def test_the_master_needs_an_ipv4_address(tmp_path: pathlib.Path, address: str, good: bool) -> None:
+    steps = [task for task in yaml.safe_load((ROLE / "tasks/prepare.yml").read_text("utf-8")) if task["name"] == "Check the addresses of the master"]
+    code, output = ControlNode(tmp_path).play(steps, master_migrate_admin_address=address, master_migrate_temporary_address="192.0.2.12")
+    assert (code == 0) == good, output
+    assert good or f"master_migrate_admin_address: {address} is not an IPv4 address." in " ".join(output.split()), output
