@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pathlib
 import types
 import typing as t
@@ -14,7 +15,7 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, run_agent, run_guard, run_standby, run_start
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, Job, Voter
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, CopyDisk, Job, Voter
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
 
@@ -125,3 +126,13 @@ def test_old_disks_are_removed_only_if_the_vm_ran_on_its_standby(
     else:
         run_standby.apply({"id": "m", "state": "released"}, check_mode=False)
     assert removed == ([] if words else [JOB])
+
+
+def test_the_disk_of_the_lost_server_on_shared_storage_is_not_to_be_removed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
+    disk = tmp_path / "m.qcow2"
+    disk.write_bytes(b"newer than the copy")
+    copy = dataclasses.replace(COPY, disks=(CopyDisk("vda", str(disk), "qcow2", 1, str(tmp_path / "copy")),))
+    with pytest.raises(RefusedError) as refused:
+        run_start._refuse_obstacles(copy, None)
+    assert "shares its storage with metal1, it is the disk itself: do not remove it" in str(refused.value)
