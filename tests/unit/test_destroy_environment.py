@@ -32,7 +32,7 @@ def test_the_vm_that_runs_the_playbook_is_not_destroyed(tmp_path: pathlib.Path, 
 
 
 def test_the_servers_of_two_clusters_are_not_taken_for_one(tmp_path: pathlib.Path) -> None:
-    # each has to be confirmed on its own, and the first server's name is no answer for all
+    # each has to be confirmed on its own
     control = ControlNode(tmp_path, "virt_node", "vm_info", "vm_standby_info")
     control.answers = {f"{name} {host}": {"vms": []} for name in ("vm_info", "vm_standby_info") for host in ("metal1", "metal2", "metal3")}
     control.answers |= {f"virt_node {host}": {"removal": {"vms": [], "lines": []}, "actions": []} for host in ("metal1", "metal2", "metal3")}
