@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import pathlib
 import typing as t
 
@@ -65,3 +67,53 @@ def test_the_master_needs_an_ipv4_address(tmp_path: pathlib.Path, address: str, 
     code, output = ControlNode(tmp_path).play(steps, master_migrate_admin_address=address, master_migrate_temporary_address="192.0.2.12")
     assert (code == 0) == good, output
     assert good or f"master_migrate_admin_address: {address} is not an IPv4 address." in " ".join(output.split()), output
+
+
+BOOT = "c0ffee00-0000-4000-8000-000000000001"
+
+
+@pytest.mark.parametrize(
+    ("state", "placed"),
+    [
+        ({"state": "serving", "boot_id": BOOT}, True),
+        # restarted with its services stopped, so that it serves
+        ({"state": "quiesced", "boot_id": "other"}, True),
+        ({"state": "quiesced", "boot_id": "other", "maintenance": {"arrived": True}}, True),
+        ({"state": "quiesced", "boot_id": "other", "maintenance": {"arrived": False}}, False),
+        ({"state": "quiesced", "boot_id": BOOT}, False),
+        ({"state": "parked", "boot_id": "other"}, False),
+        # the VM at its address
+        (None, False),
+    ],
+)
+def test_an_expired_key_is_placed_again_on_a_source_that_serves(tmp_path: pathlib.Path, state: dict[str, t.Any] | None, placed: bool) -> None:
+    # otherwise neither a further attempt nor a rollback reaches the source, if its host was down for a day in the pause
+    control = ControlNode(tmp_path, "slurp", "one_time_key")
+    steps = json.loads((json.dumps(yaml.safe_load((ROLE / "tasks/again.yml").read_text("utf-8")))).replace("ansible.builtin.slurp", "reduced.footprint.slurp"))
+    # one answer for both files
+    steps[0]["loop"] = ["state"]
+    steps[1]["vars"]["__texts"] = f"{{{{ __master_migrate_state.results | map(attribute='content', default='') | map('b64decode') | list + ['{BOOT}'] }}}}"
+    text = base64.b64encode(json.dumps(state).encode()).decode()
+    control.answers = {"slurp metal1": {"content": text} if state else {"failed": True, "msg": "no such file"}, "one_time_key metal2": {}}
+    (tmp_path / "key.yml").write_text(yaml.safe_dump([{"reduced.footprint.one_time_key": {"name": "{{ __master_migrate_key_address }}"}}]), "utf-8")
+    before = {"migrations": [{"source": {"address": "192.0.2.2"}}]}
+    code, output = control.play(steps, "metal2", master_migrate_source="metal1", master_migrate_name="master", __master_migrate_before=before)
+    assert code == 0, output
+    assert [call["arguments"]["name"] for call in control.calls("one_time_key")] == (["192.0.2.2"] if placed else [])
+
+
+@pytest.mark.parametrize(
+    ("now", "renewed"),
+    [
+        ({"state": "failed", "phase": "final", "active": False, "phases": {"quiesce": {}}}, True),
+        ({"state": "interrupted", "phase": "cutover", "active": False, "phases": {"quiesce": {}}}, True),
+        ({"state": "running", "phase": "final", "active": True, "phases": {"quiesce": {}}}, False),
+        ({"state": "failed", "phase": "precopy", "active": False, "phases": {"precopy": {}}}, False),
+        ({"state": "failed", "phase": "commit", "active": False, "phases": {"quiesce": {}}}, False),
+    ],
+)
+def test_a_rollback_of_an_interrupted_pause_renews_the_access(tmp_path: pathlib.Path, now: dict[str, t.Any], renewed: bool) -> None:
+    steps = [task for task in yaml.safe_load((ROLE / "tasks/backward.yml").read_text("utf-8")) if "Renew the access" in task["name"]]
+    (tmp_path / "again.yml").write_text(yaml.safe_dump([{"ansible.builtin.debug": {"msg": "it is renewed"}}]), "utf-8")
+    code, output = ControlNode(tmp_path).play(steps, __master_migrate_before={"migrations": [now]})
+    assert code == 0 and ("it is renewed" in output) == renewed, output
