@@ -17,7 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import layout_of, vm_details
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import STOP_AFTER, MigrationSpec, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import MigrationFailed, still_running, summary
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import find_problems, find_warnings, fixup_context
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import find_problems, find_warnings, fixup_context, own_vm
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.run_look import described
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import AGAIN
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything
@@ -99,7 +99,11 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
         return _rehearse(spec, facts, journal)
     if not spec.source.host_keys:
         raise InputError("are required.", "source.host_keys", "Set the source's public host keys, or pass source_facts; unknown host keys are not trusted.")
-    vm_details(spec)
+    vm = vm_details(spec)
+    own = own_vm(vm, facts) if facts and not _in_pause(journal) else None
+    if own:
+        # before anything is stored under this name here
+        raise RefusedError(own.message, own.path, own.hint)
     if not io_units.unit_active(io_units.unit_name(spec.name)):
         if journal and journal.facts.pop(run_return.VM_DATA, None):
             store.write(journal)

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import types
+
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
@@ -85,3 +87,11 @@ def test_data_of_a_vm_that_served_is_not_copied_over(store, check_mode):
     assert run_migrate.migrate({**request(), "discard_vm_data": True}, check_mode=False)["changed"]
     # asked once for each rollback
     assert store.started and run_return.VM_DATA not in store.read().facts
+
+
+def test_the_vm_itself_is_refused_before_anything_is_stored(store, monkeypatch):
+    monkeypatch.setattr(run_migrate, "vm_details", lambda spec: types.SimpleNamespace(name="master", macs=("52:54:00:00:00:01",)))
+    facts = {"machine_id": FIRST, "host_keys": ["ssh-ed25519 AAAA"], "interfaces": [{"name": "enp1", "mac": "52:54:00:00:00:01"}]}
+    with pytest.raises(RefusedError, match="it is this VM itself, on another virt host"):
+        run_migrate.migrate({**request(), "source_facts": facts}, check_mode=False)
+    assert not store.started and store.read() is None and store.read_job() is None
