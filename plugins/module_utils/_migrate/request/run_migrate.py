@@ -24,6 +24,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units, model_problem, run_jobs
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PHASES, Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, MOVING
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 
 _JOB_KEYS = (
@@ -242,6 +244,8 @@ def _backward(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
         raise RefusedError(f"The source of {name} is retired; a rollback is not possible.", "state", "Restore the master from a backup instead.")
     if state == "retired" and journal.state != "done":
         raise RefusedError(f"The migration {name} is {journal.state}, expected done.", "state", "Finish the migration first.")
+    if state == "rolled_back":
+        _refuse_moved(journal)
     if check_mode:
         return {"changed": True, "migration": described(journal)}
     unit = io_units.unit_name(name)
@@ -251,6 +255,22 @@ def _backward(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     wanted = dict(job["params"])
     _start(store, run_worker.ROLL_BACK if state == "rolled_back" else run_worker.RETIRE, wanted)
     return _outcome(store, params, (state,))
+
+
+def _refuse_moved(journal: Journal) -> None:
+    """Refuse to roll back while the VM is on another host: it cannot be stopped from here.
+
+    The source would wait until the VM is off, for example for a restart, and then serve with the old data.
+
+    :raises RefusedError: with the host of the VM.
+    """
+    uuid = journal.facts.get("vm", {}).get("uuid")
+    note = io_moved.read(uuid) if uuid else None
+    if note is None:
+        return
+    where = {ARRIVING: "is being moved to this host", MOVING: f"is being moved to {note.to}"}.get(note.state, f"was moved to {note.to}")
+    hint = "Complete that move first." if note.state == ARRIVING else "Move it back to this host with move_vm, then roll back."
+    raise RefusedError(f"{journal.name} {where}, so it cannot be stopped here.", "name", hint)
 
 
 def _outcome(store: JournalStore, params: t.Mapping[str, t.Any], good: t.Container[str]) -> dict[str, t.Any]:

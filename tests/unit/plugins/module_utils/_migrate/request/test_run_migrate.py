@@ -15,6 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request import run_migrate
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, CONFIRMED, MOVED, Moved
 
 FIRST, SECOND = "1" * 32, "2" * 32
 PHASES = {"define": {}, "partition": {}, "precopy": {}}
@@ -95,3 +96,29 @@ def test_the_vm_itself_is_refused_before_anything_is_stored(store, monkeypatch):
     with pytest.raises(RefusedError, match="it is this VM itself, on another virt host"):
         run_migrate.migrate({**request(), "source_facts": facts}, check_mode=False)
     assert not store.started and store.read() is None and store.read_job() is None
+
+
+@pytest.mark.parametrize(
+    ("note", "words"),
+    [
+        (MOVED, "was moved to metal2, so it cannot be stopped here"),
+        (CONFIRMED, "was moved to metal2, so it cannot be stopped here"),
+        (ARRIVING, "is being moved to this host"),
+        (None, None),
+    ],
+)
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_vm_on_another_host_is_not_rolled_back(store, tmp_path, monkeypatch, note, words, check_mode):
+    # the source would take the address back as soon as the VM is off, and serve with the old data
+    kept(store, "done")
+    journal = store.read()
+    journal.facts["vm"] = {"uuid": "u1"}
+    store.write(journal)
+    monkeypatch.setattr(run_migrate.io_moved.read, "__defaults__", (tmp_path / "moved",))
+    if note:
+        run_migrate.io_moved.write(Moved("master", "lab", "master", "u1", "metal2", "2026-11-26T10:00:00Z", note), tmp_path / "moved")
+        with pytest.raises(RefusedError, match=words):
+            run_migrate.migrate({**request(), "state": "rolled_back"}, check_mode=check_mode)
+    else:
+        assert run_migrate.migrate({**request(), "state": "rolled_back"}, check_mode=check_mode)["changed"]
+    assert bool(store.started) == (note is None and not check_mode)
