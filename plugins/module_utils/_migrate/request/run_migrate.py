@@ -97,6 +97,8 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     if journal and journal.state in ("done", "retired"):
         return {"changed": False, "migration": described(journal), "summary": summary(described(journal))}
     _refuse_data_loss(store.name, journal, params)
+    if journal:
+        _refuse_moved(journal)
     if check_mode:
         return _rehearse(spec, facts, journal)
     if not spec.source.host_keys:
@@ -258,9 +260,9 @@ def _backward(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
 
 
 def _refuse_moved(journal: Journal) -> None:
-    """Refuse to roll back while the VM is on another host: it cannot be stopped from here.
+    """Refuse to continue or roll back a migration whose VM is on another host.
 
-    The source would wait until the VM is off, for example for a restart, and then serve with the old data.
+    Its old copy here would be started as well; or the source would wait until the VM is off, for example for a restart, and then serve with the old data.
 
     :raises RefusedError: with the host of the VM.
     """
@@ -269,8 +271,8 @@ def _refuse_moved(journal: Journal) -> None:
     if note is None:
         return
     where = {ARRIVING: "is being moved to this host", MOVING: f"is being moved to {note.to}"}.get(note.state, f"was moved to {note.to}")
-    hint = "Complete that move first." if note.state == ARRIVING else "Move it back to this host with move_vm, then roll back."
-    raise RefusedError(f"{journal.name} {where}, so it cannot be stopped here.", "name", hint)
+    hint = "Complete that move first." if note.state == ARRIVING else "Move it back to this host with move_vm first."
+    raise RefusedError(f"{journal.name} {where}, so it cannot be stopped or started here.", "name", hint)
 
 
 def _outcome(store: JournalStore, params: t.Mapping[str, t.Any], good: t.Container[str]) -> dict[str, t.Any]:

@@ -101,8 +101,8 @@ def test_the_vm_itself_is_refused_before_anything_is_stored(store, monkeypatch):
 @pytest.mark.parametrize(
     ("note", "words"),
     [
-        (MOVED, "was moved to metal2, so it cannot be stopped here"),
-        (CONFIRMED, "was moved to metal2, so it cannot be stopped here"),
+        (MOVED, "was moved to metal2, so it cannot be stopped or started here"),
+        (CONFIRMED, "was moved to metal2, so it cannot be stopped or started here"),
         (ARRIVING, "is being moved to this host"),
         (None, None),
     ],
@@ -122,3 +122,16 @@ def test_a_vm_on_another_host_is_not_rolled_back(store, tmp_path, monkeypatch, n
     else:
         assert run_migrate.migrate({**request(), "state": "rolled_back"}, check_mode=check_mode)["changed"]
     assert bool(store.started) == (note is None and not check_mode)
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_an_unfinished_commit_does_not_start_the_old_copy_of_a_moved_vm(store, tmp_path, monkeypatch, check_mode):
+    kept(store, "failed", quiesce={}, commit={})
+    journal = store.read()
+    journal.facts.update(vm={"uuid": "u1"}, handed_over=True)
+    store.write(journal)
+    monkeypatch.setattr(run_migrate.io_moved.read, "__defaults__", (tmp_path / "moved",))
+    run_migrate.io_moved.write(Moved("master", "lab", "master", "u1", "metal2", "2026-11-26T10:00:00Z", MOVED), tmp_path / "moved")
+    with pytest.raises(RefusedError, match="was moved to metal2"):
+        run_migrate.migrate(request(), check_mode=check_mode)
+    assert not store.started
