@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import json
 import pathlib
 import typing as t
@@ -117,3 +118,15 @@ def test_a_rollback_of_an_interrupted_pause_renews_the_access(tmp_path: pathlib.
     (tmp_path / "again.yml").write_text(yaml.safe_dump([{"ansible.builtin.debug": {"msg": "it is renewed"}}]), "utf-8")
     code, output = ControlNode(tmp_path).play(steps, __master_migrate_before={"migrations": [now]})
     assert code == 0 and ("it is renewed" in output) == renewed, output
+
+
+@pytest.mark.parametrize(("hours", "refused"), [(1, True), (5, True), (7, False)])
+def test_another_host_that_migrates_is_found_by_the_clock_of_the_source(tmp_path: pathlib.Path, hours: int, refused: bool) -> None:
+    # years away from the clock of the control node; otherwise its one-time key would be replaced
+    time = 1_500_000_000.0
+    reported = datetime.datetime.fromtimestamp(time - hours * 3600, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    report = {"name": "master", "state": "running", "host": "metal1", "reported_at": reported}
+    steps = [task for task in yaml.safe_load((ROLE / "tasks/prepare.yml").read_text("utf-8")) if "another host migrates" in task["name"]]
+    given = {"__master_migrate_source_info": {"source": {"facts": {"time": time}, "reports": [report]}}, "ansible_facts": {"nodename": "metal2"}}
+    code, output = ControlNode(tmp_path).play(steps, master_migrate_name="master", **given)
+    assert (code != 0) == refused and ("metal1 is migrating this source" in output) == refused, output
