@@ -104,19 +104,21 @@ def test_an_expired_key_is_placed_again_on_a_source_that_serves(tmp_path: pathli
 
 
 @pytest.mark.parametrize(
-    ("now", "renewed"),
+    ("now", "source", "renewed"),
     [
-        ({"state": "failed", "phase": "final", "active": False, "phases": {"quiesce": {}}}, True),
-        ({"state": "interrupted", "phase": "cutover", "active": False, "phases": {"quiesce": {}}}, True),
-        ({"state": "running", "phase": "final", "active": True, "phases": {"quiesce": {}}}, False),
-        ({"state": "failed", "phase": "precopy", "active": False, "phases": {"precopy": {}}}, False),
-        ({"state": "failed", "phase": "commit", "active": False, "phases": {"quiesce": {}}}, False),
+        ({"state": "failed", "phase": "final", "active": False, "phases": {"quiesce": {}}}, "metal1", True),
+        ({"state": "interrupted", "phase": "cutover", "active": False, "phases": {"quiesce": {}}}, "metal1", True),
+        ({"state": "running", "phase": "final", "active": True, "phases": {"quiesce": {}}}, "metal1", False),
+        ({"state": "failed", "phase": "precopy", "active": False, "phases": {"precopy": {}}}, "metal1", False),
+        ({"state": "failed", "phase": "commit", "active": False, "phases": {"quiesce": {}}}, "metal1", False),
+        # the variable is not set, which is an error for delegate_to
+        ({"state": "failed", "phase": "final", "active": False, "phases": {"quiesce": {}}}, "", False),
     ],
 )
-def test_a_rollback_of_an_interrupted_pause_renews_the_access(tmp_path: pathlib.Path, now: dict[str, t.Any], renewed: bool) -> None:
+def test_a_rollback_of_an_interrupted_pause_renews_the_access(tmp_path: pathlib.Path, now: dict[str, t.Any], source: str, renewed: bool) -> None:
     steps = [task for task in yaml.safe_load((ROLE / "tasks/backward.yml").read_text("utf-8")) if "Renew the access" in task["name"]]
     (tmp_path / "again.yml").write_text(yaml.safe_dump([{"ansible.builtin.debug": {"msg": "it is renewed"}}]), "utf-8")
-    code, output = ControlNode(tmp_path).play(steps, __master_migrate_before={"migrations": [now]})
+    code, output = ControlNode(tmp_path).play(steps, __master_migrate_before={"migrations": [now]}, master_migrate_source=source)
     assert code == 0 and ("it is renewed" in output) == renewed, output
 
 
