@@ -20,7 +20,7 @@ from tests.support.control_node import ROOT, ControlNode
 ROLE = ROOT / "roles/master_migrate"
 
 
-def failing(control: ControlNode, now: dict[str, t.Any] | None) -> list[str]:
+def failing(control: ControlNode, now: dict[str, t.Any] | None, **more: t.Any) -> list[str]:
     """Run the step whose module fails without a report; returns the states of the key that were requested.
 
     :arg now: the migration on the host afterwards, ``None`` for none.
@@ -33,7 +33,7 @@ def failing(control: ControlNode, now: dict[str, t.Any] | None) -> list[str]:
     (step,) = [task for task in yaml.safe_load((ROLE / "tasks/main.yml").read_text("utf-8")) if "rescue" in task]
     known = yaml.safe_load((ROLE / "defaults/main.yml").read_text("utf-8")) | yaml.safe_load((ROLE / "vars/main.yml").read_text("utf-8"))
     given = {"__master_migrate_known": [], "master_migrate_source": "metal1", "master_migrate_admin_address": "192.0.2.11"}
-    code, output = control.play([step], "metal2", **{**known, **given})
+    code, output = control.play([step], "metal2", **{**known, **given, **more})
     assert code != 0 and "the migration master is still running" in output, output
     return [call["arguments"]["state"] for call in control.calls("one_time_key")]
 
@@ -68,6 +68,12 @@ def test_the_master_needs_an_ipv4_address(tmp_path: pathlib.Path, address: str, 
     code, output = ControlNode(tmp_path).play(steps, master_migrate_admin_address=address, master_migrate_temporary_address="192.0.2.12")
     assert (code == 0) == good, output
     assert good or f"master_migrate_admin_address: {address} is not an IPv4 address." in " ".join(output.split()), output
+
+
+def test_the_error_of_an_interrupted_migration_is_shown_without_the_name_of_the_source(tmp_path: pathlib.Path) -> None:
+    now = {"active": False, "state": "failed", "phases": {"quiesce": {}}}
+    control = ControlNode(tmp_path, "master_migrate", "master_migrate_info", "one_time_key")
+    assert failing(control, now, master_migrate_source="", __master_migrate_known=[now]) == []
 
 
 BOOT = "c0ffee00-0000-4000-8000-000000000001"

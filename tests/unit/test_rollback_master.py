@@ -75,3 +75,9 @@ def test_a_source_that_may_be_parked_is_looked_for(tmp_path: pathlib.Path, now: 
     given = {"__master_migrate_before": before, "__master_migrate_backward_state": "rolled_back", "master_migrate_source_port": 22}
     code, output = control.play([step], "metal2", **given)
     assert code == 0 and bool(control.calls("wait_for")) == asked, output
+
+
+def test_a_parked_source_must_be_named(control: ControlNode) -> None:
+    block = next(task for task in yaml.safe_load((TASKS / "backward.yml").read_text("utf-8")) if "block" in task)
+    code, output = control.play([block], "metal2", __master_migrate_parked={"port": 22}, master_migrate_source="")
+    assert code != 0 and "master_migrate_source is required for a new one-time key." in output, output
