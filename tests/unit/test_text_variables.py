@@ -110,3 +110,14 @@ def test_names_separated_by_commas_are_a_list(playbook: str, variable: str) -> N
     text = " ".join((ROOT / f"playbooks/{playbook}.yml").read_text("utf-8").split())
     (expression,) = re.findall(rf"{{{{ {variable}\.split.*?}}}}", text)
     assert shown(expression, **{variable: "one, two"}) == shown(expression, **{variable: ["one", "two"]}) == "['one', 'two']"
+
+
+def test_an_empty_path_is_no_path() -> None:
+    # as the answer to a question of AWX; the current directory is no file to write
+    found = []
+    for path in sorted(ROOT.glob("playbooks/argument_specs/*.yml")):
+        options = next(iter(yaml.safe_load(path.read_text("utf-8"))["argument_specs"].values()))["options"]
+        paths = [name for name, option in options.items() if option["type"] == "path"]
+        texts = {file: file.read_text("utf-8") for file in FILES if "playbooks" in file.parts}
+        found += [f"{file.name}: {name}" for name in paths for file, text in texts.items() if re.search(rf"\b{name} is (?:not )?(?:un)?defined", text)]
+    assert found == []
