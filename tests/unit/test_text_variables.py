@@ -113,7 +113,7 @@ def test_names_separated_by_commas_are_a_list(playbook: str, variable: str) -> N
 
 
 def test_an_empty_path_is_no_path() -> None:
-    # as the answer to a question of AWX; the current directory is no file to write
+    # as the answer to a question of AWX; it would be resolved to the current directory
     found = []
     for path in sorted(ROOT.glob("playbooks/argument_specs/*.yml")):
         options = next(iter(yaml.safe_load(path.read_text("utf-8"))["argument_specs"].values()))["options"]
