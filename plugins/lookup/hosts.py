@@ -30,6 +30,10 @@ options:
     description: Whether to fail if no pattern matches. Otherwise a pattern that matches nothing is returned.
     type: bool
     default: true
+  in_limit:
+    description: Whether to fail if C(--limit) excludes all hosts of the pattern. Ansible skips such a play and reports success.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -57,9 +61,9 @@ import typing as t
 
 from ansible import context
 from ansible.errors import AnsibleError
-from ansible.inventory.manager import split_host_pattern
+from ansible.inventory.manager import InventoryManager, split_host_pattern
 from ansible.plugins.lookup import LookupBase
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_names
 
 
@@ -81,6 +85,24 @@ class LookupModule(LookupBase):
             run_names.check_inventory(groups, [str(source) for source in known.get("ansible_inventory_sources") or ()])
             run_names.check_limit(split_host_pattern(known.get("ansible_limit") or ""), groups)
             patterns = {term: split_host_pattern(term) for term in terms}
-            return [run_names.select_hosts(patterns, groups, self.get_option("variable"), self.get_option("required"))]
+            found = run_names.select_hosts(patterns, groups, self.get_option("variable"), self.get_option("required"))
+            if known.get("ansible_limit") and self.get_option("in_limit") and not limited(groups, found, known["ansible_limit"]):
+                raise RefusedError(
+                    f"{found} is excluded by --limit {known['ansible_limit']}.",
+                    self.get_option("variable") or None,
+                    "Run it without --limit (in AWX: Limit), or with one that contains it.",
+                )
+            return [found]
         except FootprintError as error:
             raise AnsibleError(str(error)) from None
+
+
+def limited(groups: t.Mapping[str, t.Iterable[str]], pattern: str, limit: str) -> list[str]:
+    """Return the hosts of a pattern that are within a limit, as Ansible selects them."""
+    manager = InventoryManager(loader=None, parse=False)
+    for group, hosts in groups.items():
+        manager.add_group(group)
+        for host in hosts:
+            manager.add_host(host, group)
+    manager.subset(limit)
+    return [str(name) for name in manager.list_hosts(pattern)]

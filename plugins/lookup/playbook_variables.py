@@ -76,7 +76,9 @@ def invalid(options: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> lis
     """Return a message for each value that does not match the argument specification."""
     # a survey of AWX sends an empty text for an optional question without an answer
     answered = {name: value for name, value in given.items() if value not in (None, "")}
-    found = []
+    # the specification accepts texts such as a=b for a mapping, but the playbooks would find none of its keys
+    texts = [name for name, value in answered.items() if isinstance(value, str) and options[name].get("type") == "dict"]
+    found = [f"{name}: must be a mapping, not the text {answered.pop(name)!r}. Use -e '{{\"{name}\": {{...}}}}'." for name in texts]
     for message in ArgumentSpecValidator(options).validate(answered).error_messages:
         for name, value in answered.items():
             if f"'{name}'" in message:

@@ -12,6 +12,8 @@ import typing as t
 
 import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
 
 from tests.support import awx_schema
 
@@ -216,6 +218,18 @@ def test_credentials_are_references() -> None:
     assert inputs
     assert all(value.startswith("{{ lookup('ansible.builtin.env', ") for value in inputs)
     assert not any(item["update_secrets"] for item in CONFIG["controller_credentials"])
+
+
+@pytest.mark.parametrize("existing", [True, False])
+def test_what_was_entered_in_awx_is_kept(existing: bool) -> None:
+    # the module replaces all inputs of a credential: without the key in the environment it would remove the one in AWX
+    (play,) = yaml.safe_load((AWX / "apply.yml").read_text("utf-8"))
+    (task,) = [task for task in play["tasks"] if "awx.awx.credential" in task]
+    item = {"inputs": {"username": "root", "ssh_key_data": ""}}
+    known = {"item": item, "omit": "omitted", "__awx_setup_existing": existing}
+    found = Templar(DataLoader(), variables=known).template(trust_as_template(task["awx.awx.credential"]["inputs"]))
+    assert found == ("omitted" if existing else {"username": "root"})
+    assert "controller_api" in task["vars"]["__awx_setup_existing"]
 
 
 def test_secrets_that_awx_keeps_are_variables_of_the_roles() -> None:

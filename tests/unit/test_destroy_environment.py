@@ -29,3 +29,14 @@ def test_the_vm_that_runs_the_playbook_is_not_destroyed(tmp_path: pathlib.Path, 
     assert code != 0 and ("control runs this playbook" in output) == refused, output
     assert ("not all servers can be emptied" if refused else "destroy_environment_confirm: nothing was changed") in output
     assert all(call["check"] for call in control.calls("virt_node"))
+
+
+def test_the_servers_of_two_clusters_are_not_taken_for_one(tmp_path: pathlib.Path) -> None:
+    # each has to be confirmed on its own
+    control = ControlNode(tmp_path, "virt_node", "vm_info", "vm_standby_info")
+    control.answers = {f"{name} {host}": {"vms": []} for name in ("vm_info", "vm_standby_info") for host in ("metal1", "metal2", "metal3")}
+    control.answers |= {f"virt_node {host}": {"removal": {"vms": [], "lines": []}, "actions": []} for host in ("metal1", "metal2", "metal3")}
+    control.more = {"metal1": {"footprint_cluster": "blue"}, "metal3": {"footprint_cluster": "green"}}
+    code, output = control.run("reduced.footprint.destroy_environment", "-e", "destroy_environment_confirm=blue", footprint_cluster="blue")
+    assert code != 0 and "the servers are those of several clusters (blue, green). Select the servers of one with --limit." in output, output
+    assert all(call["check"] for call in control.calls("virt_node"))

@@ -105,9 +105,45 @@ def test_the_options_of_the_way_back_are_accepted() -> None:
     assert playbook_variables.invalid(options, {**given, "move_vm_options": {"keep_disk": True}}) != []
 
 
+@pytest.mark.parametrize("text", ["keep_disks=true", '{"keep_disks": true}'])
+def test_options_as_text_are_not_ignored(text: str) -> None:
+    # without keep_disks, the disks of the old copy are removed
+    options = yaml.safe_load((ROOT / "playbooks/argument_specs/move_vm.yml").read_text("utf-8"))["argument_specs"]["move_vm"]["options"]
+    given = {"move_vm_id": "notes", "move_vm_source": "metal2", "move_vm_destination": "metal1", "move_vm_options": text}
+    (message,) = playbook_variables.invalid(options, given)
+    assert message == f"move_vm_options: must be a mapping, not the text {text!r}. Use -e '{{\"move_vm_options\": {{...}}}}'."
+
+
 def test_a_group_is_not_a_source(tmp_path: pathlib.Path) -> None:
     control = ControlNode(tmp_path, "vm_standby", "vm_standby_info", "vm_move")
     given = [word for name, value in (("id", "notes"), ("source", "virt"), ("destination", "metal2")) for word in ("-e", f"move_vm_{name}={value}")]
     code, output = control.run("reduced.footprint.move_vm", *given)
     assert code != 0 and "move_vm_source: virt is not a server of the inventory. Use one of metal1, metal2." in output, output
     assert not control.calls()
+
+
+def test_a_source_outside_the_limit_is_not_a_success(tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "vm_standby", "vm_standby_info", "vm_move")
+    given = [word for name, value in (("id", "notes"), ("source", "metal1"), ("destination", "metal2")) for word in ("-e", f"move_vm_{name}={value}")]
+    code, output = control.run("reduced.footprint.move_vm", *given, "--limit", "metal2")
+    assert code != 0 and "move_vm_source: metal1 is excluded by --limit metal2." in output, output
+
+
+@pytest.mark.parametrize(
+    ("address", "options", "good"),
+    [
+        ("192.0.2.12", {}, True),
+        ("2001:db8::12", {}, True),
+        ("metal2.example.com", {}, False),
+        ("deadbeef", {}, False),
+        ("metal2.example.com", {"destination_lost": True}, True),
+    ],
+)
+def test_a_destination_without_an_address_is_refused_first(tmp_path: pathlib.Path, address: str, options: dict[str, bool], good: bool) -> None:
+    # later, the copies to the standby would have been removed
+    control = ControlNode(tmp_path)
+    control.more = {"metal3": {"ansible_host": address}}
+    step = yaml.safe_load((ROOT / "playbooks/tasks/move_vm.yml").read_text("utf-8"))[0]
+    code, output = control.play([step], "metal1", move_vm_destination="metal3", move_vm_options=options)
+    assert (code == 0) == good, output
+    assert good or f"ansible_host of metal3: {address} is a name." in " ".join(output.split()), output

@@ -53,3 +53,31 @@ def test_a_host_without_the_migration_has_not_rolled_back(control: ControlNode) 
     options = ("-e", "master_migrate_destination=metal2", "-e", "master_migrate_source=metal1")
     code, output = control.run("reduced.footprint.rollback_master", *options)
     assert code != 0 and "Nothing was rolled back: metal2 has no migration named master." in output, output
+
+
+@pytest.mark.parametrize(
+    ("now", "asked"),
+    [
+        ({"state": "done", "phase": "commit"}, True),
+        ({"state": "failed", "phase": "commit"}, True),
+        # its worker was stopped after the hand-over, more than a day ago: the key has expired
+        ({"state": "interrupted", "phase": "commit"}, True),
+        ({"state": "running", "phase": "commit"}, False),
+        ({"state": "failed", "phase": "final"}, False),
+    ],
+)
+def test_a_source_that_may_be_parked_is_looked_for(tmp_path: pathlib.Path, now: dict[str, str], asked: bool) -> None:
+    control = ControlNode(tmp_path, "wait_for")
+    control.answers = {"wait_for metal2": {"port": 22}}
+    (step,) = [task for task in yaml.safe_load((TASKS / "backward.yml").read_text("utf-8")) if "ansible.builtin.wait_for" in task]
+    step["reduced.footprint.wait_for"] = step.pop("ansible.builtin.wait_for")
+    before = {"migrations": [{**now, "source": {"temporary_address": "192.0.2.9"}}]}
+    given = {"__master_migrate_before": before, "__master_migrate_backward_state": "rolled_back", "master_migrate_source_port": 22}
+    code, output = control.play([step], "metal2", **given)
+    assert code == 0 and bool(control.calls("wait_for")) == asked, output
+
+
+def test_a_parked_source_must_be_named(control: ControlNode) -> None:
+    block = next(task for task in yaml.safe_load((TASKS / "backward.yml").read_text("utf-8")) if "block" in task)
+    code, output = control.play([block], "metal2", __master_migrate_parked={"port": 22}, master_migrate_source="")
+    assert code != 0 and "master_migrate_source is required for a new one-time key." in output, output

@@ -78,6 +78,18 @@ RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("migrate_master", "-i", "nodes.yml", "-e", "master_migrate_destination=metl2"),
         ("master_migrate_destination: no host or group of the inventory is named metl2. Did you mean metal2?",),
     ),
+    "limit without the server of the master": (
+        ("rollback_master", "-i", "nodes.yml", "--limit", "metal2"),
+        ("master_migrate_destination: virt[0] is excluded by --limit metal2. Run it without --limit (in AWX: Limit), or with one that contains it.",),
+    ),
+    "limit without a virt host": (("spawn_vms", "-i", "nodes.yml", "--limit", "c1"), ("virt is excluded by --limit c1.",)),
+    "text for a mapping": (
+        (
+            *("move_vm", "-i", "nodes.yml", "-e", "move_vm_id=c1", "-e", "move_vm_source=metal1", "-e", "move_vm_destination=metal2"),
+            *("-e", "move_vm_options=keep_disks=true"),
+        ),
+        ("move_vm_options: must be a mapping, not the text 'keep_disks=true'. Use -e '{\"move_vm_options\": {...}}'.",),
+    ),
     "source of a move": (
         ("move_vm", "-i", "nodes.yml", "-e", "move_vm_id=c1"),
         ("move_vm_source: is required. Set it with -e move_vm_source=HOST.",),

@@ -25,6 +25,7 @@ Facts = t.Mapping[str, t.Any]
 # the first libvirt version with a configurable disks URI
 _LEAST_LIBVIRT = 6_008_000
 _QEMU = "qemu:///system"
+_SHARED = "Remove it there if no VM needs it. If both servers share this storage, it is the disk of this VM: do not remove it, such a VM cannot be moved."
 
 
 def items_of(vm: Facts) -> list[Item]:
@@ -120,7 +121,7 @@ def _of_the_names(vm: Facts, there: Facts) -> t.Iterator[Problem]:
         return
     for item in items_of(vm):
         if item.path in there["existing"] and not item.base:
-            yield Problem(f"{item.path} already exists at the destination.", "Remove it there if no VM needs it.", "destination.host")
+            yield Problem(f"{item.path} already exists at the destination.", _SHARED, "destination.host")
 
 
 def _of_the_space(vm: Facts, there: Facts) -> t.Iterator[Problem]:

@@ -14,28 +14,46 @@ import subprocess
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, sync_path, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import LIBRARY, install_command, key_marker
 
 # the program that answers on the source
 AGENT = "ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.run_agent"
 
+_LOCK = 60.0
 #: Exit code of ssh for a connection error.
 LINK_LOST = 255
 
 
+def has_key(directory: pathlib.Path) -> bool:
+    """Whether the migration's key is complete: a power loss may have left empty files."""
+    try:
+        return (directory / "id_ed25519").stat().st_size > 0 and key_blob(directory) is not None
+    except FileNotFoundError:
+        return False
+
+
 def ensure_key(directory: pathlib.Path, name: str) -> str:
-    """Return the public half of the migration's key; creates the key when it is missing."""
+    """Return the public half of the migration's key; creates the key when it is missing.
+
+    :raises BackendError: another run creates one, and does not end.
+    """
     private = directory / "id_ed25519"
-    if not private.exists():
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        half_made = directory / "id_ed25519.new"
-        half_made.unlink(missing_ok=True)
-        run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", key_marker(name), "-f", str(half_made)])
-        os.replace(f"{half_made}.pub", f"{private}.pub")
-        os.replace(half_made, private)
-    return pathlib.Path(f"{private}.pub").read_text(encoding="ascii").strip()
+    # two jobs may prepare the same migration
+    with host_lock("one_time_key", _LOCK):
+        if not has_key(directory):
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            half_made = directory / "id_ed25519.new"
+            half_made.unlink(missing_ok=True)
+            run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", key_marker(name), "-f", str(half_made)])
+            sync_path(half_made)
+            sync_path(f"{half_made}.pub")
+            os.replace(f"{half_made}.pub", f"{private}.pub")
+            os.replace(half_made, private)
+            sync_path(directory)
+        return pathlib.Path(f"{private}.pub").read_text(encoding="ascii").strip()
 
 
 def key_blob(directory: pathlib.Path) -> str | None:

@@ -36,7 +36,7 @@ def prepare_key(directory: pathlib.Path, name: str, *, check_mode: bool) -> dict
 
     :returns: keyword arguments for ``exit_json``.
     """
-    exists = (directory / "id_ed25519").exists()
+    exists = io_remote_source.has_key(directory)
     public = None if check_mode and not exists else io_remote_source.ensure_key(directory, name)
     return {"changed": not exists, "public_key": public, "key_marker": io_remote_source.key_marker(name)}
 

@@ -108,7 +108,8 @@ def _refuse_obstacles(copy: Copy, found: DomainRecord | None) -> None:
         raise RefusedError(f"this server has a note that {copy.vm} was moved from or to it.", "id", "Complete that move first, with move_vm.")
     for disk in copy.disks:
         if os.path.lexists(disk.path):
-            raise RefusedError(f"{disk.path} already exists on this server.", "id", "Remove it if no VM needs it.")
+            hint = f"Remove it if no VM needs it. If this server shares its storage with {copy.source}, it is the disk itself: do not remove it."
+            raise RefusedError(f"{disk.path} already exists on this server.", "id", hint)
         io_copies.check_room(os.path.dirname(disk.path), min(disk.capacity, _allocated(disk)), copy.vm)
 
 

@@ -54,7 +54,9 @@ def quiesce(context: Context, lease: Lease) -> None:
     answer = context.source.ask("quiesce", {**given, "new_mark": mark}, timeout=660)["state"]
     if answer["state"] not in (QUIESCED, PARKED):
         raise BackendError(f"Expected the source to be {QUIESCED}, got {answer['state']}.")
-    context.journal.downtime["started"] = answer.get("stopped_at", context.journal.downtime["started"])
+    if "stopped_at" in answer:
+        # by the clock of the source; the pause ends by that of this host
+        context.journal.downtime["started"] = float(answer["stopped_at"]) - float(context.source_facts.get("clock_offset") or 0.0)
     # containers that the copy must start, because their engine may not
     context.journal.facts["containers"] = answer.get("containers", [])
     if answer.get("mark") == mark:

@@ -123,6 +123,8 @@ def find_problems(
     """
     problems = _destination(spec, vm, layout, host) if host is not None else []
     if source is not None:
+        own = own_vm(vm, source)
+        problems += [own] if own else []
         problems += _source(spec, layout, source)
         if vm.secure_boot and not source.get("grub", {}).get("shim"):
             hint = "Install shim-signed and grub-efi-amd64-signed (Debian, Ubuntu) or shim-x64 there, or leave secure_boot out."
@@ -130,6 +132,18 @@ def find_problems(
     if source is not None and host is not None:
         problems += _both(source, host)
     return problems
+
+
+def own_vm(vm: VmDetails, source: t.Mapping[str, t.Any]) -> Problem | None:
+    """The problem that the source has a card with a MAC of the VM: it is the master's VM itself, which already runs on another host."""
+    shared = {str(each.get("mac") or "").lower() for each in source.get("interfaces", [])}.intersection(mac.lower() for mac in vm.macs)
+    if not shared:
+        return None
+    return Problem(
+        f"The source has the MAC {min(shared)} of the VM {vm.name}: it is this VM itself, on another virt host, or both would have one MAC in their network.",
+        "After a migration, set master_migrate_destination to the virt host of the VM (move_vm moves it to another one). Otherwise remove mac from vm.nics.",
+        "source.address",
+    )
 
 
 def find_warnings(

@@ -17,13 +17,15 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import layout_of, vm_details
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import STOP_AFTER, MigrationSpec, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import MigrationFailed, still_running, summary
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import find_problems, find_warnings, fixup_context
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import find_problems, find_warnings, fixup_context, own_vm
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.run_look import described
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import AGAIN
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units, model_problem, run_jobs
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PHASES, Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, MOVING
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 
 _JOB_KEYS = (
@@ -95,11 +97,17 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     if journal and journal.state in ("done", "retired"):
         return {"changed": False, "migration": described(journal), "summary": summary(described(journal))}
     _refuse_data_loss(store.name, journal, params)
+    if journal:
+        _refuse_moved(journal)
     if check_mode:
         return _rehearse(spec, facts, journal)
     if not spec.source.host_keys:
         raise InputError("are required.", "source.host_keys", "Set the source's public host keys, or pass source_facts; unknown host keys are not trusted.")
-    vm_details(spec)
+    vm = vm_details(spec)
+    own = own_vm(vm, facts) if facts and not _in_pause(journal) else None
+    if own:
+        # before anything is stored under this name here
+        raise RefusedError(own.message, own.path, own.hint)
     if not io_units.unit_active(io_units.unit_name(spec.name)):
         if journal and journal.facts.pop(run_return.VM_DATA, None):
             store.write(journal)
@@ -238,6 +246,8 @@ def _backward(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
         raise RefusedError(f"The source of {name} is retired; a rollback is not possible.", "state", "Restore the master from a backup instead.")
     if state == "retired" and journal.state != "done":
         raise RefusedError(f"The migration {name} is {journal.state}, expected done.", "state", "Finish the migration first.")
+    if state == "rolled_back":
+        _refuse_moved(journal)
     if check_mode:
         return {"changed": True, "migration": described(journal)}
     unit = io_units.unit_name(name)
@@ -247,6 +257,22 @@ def _backward(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     wanted = dict(job["params"])
     _start(store, run_worker.ROLL_BACK if state == "rolled_back" else run_worker.RETIRE, wanted)
     return _outcome(store, params, (state,))
+
+
+def _refuse_moved(journal: Journal) -> None:
+    """Refuse to continue or roll back a migration whose VM is on another host.
+
+    Its old copy here would be started as well; or the source would wait until the VM is off, for example for a restart, and then serve with the old data.
+
+    :raises RefusedError: with the host of the VM.
+    """
+    uuid = journal.facts.get("vm", {}).get("uuid")
+    note = io_moved.read(uuid) if uuid else None
+    if note is None:
+        return
+    where = {ARRIVING: "is being moved to this host", MOVING: f"is being moved to {note.to}"}.get(note.state, f"was moved to {note.to}")
+    hint = "Complete that move first." if note.state == ARRIVING else "Move it back to this host with move_vm first."
+    raise RefusedError(f"{journal.name} {where}, so it cannot be stopped or started here.", "name", hint)
 
 
 def _outcome(store: JournalStore, params: t.Mapping[str, t.Any], good: t.Container[str]) -> dict[str, t.Any]:

@@ -21,7 +21,7 @@ def _options(monkeypatch: pytest.MonkeyPatch) -> None:
     """Options as Ansible would set them from the documentation."""
     monkeypatch.setattr(plugin.context, "CLIARGS", {})
     monkeypatch.setattr(plugin.LookupModule, "set_options", lambda self, var_options=None, direct=None: setattr(self, "given", direct or {}))
-    monkeypatch.setattr(plugin.LookupModule, "get_option", lambda self, name: self.given.get(name, {"variable": "", "required": True}[name]))
+    monkeypatch.setattr(plugin.LookupModule, "get_option", lambda self, name: self.given.get(name, {"variable": "", "required": True, "in_limit": False}[name]))
 
 
 def lookup(*terms: str, groups: t.Any = None, limit: str = "", sources: t.Sequence[str] = ("hosts,",), **options: t.Any) -> str:
@@ -78,3 +78,17 @@ def test_nothing_is_checked_without_a_run(monkeypatch: pytest.MonkeyPatch, optio
 def test_many_names_are_shortened() -> None:
     with pytest.raises(AnsibleError, match=r"host11, \.\.\.\."):
         lookup("nothing-like-it", groups={"all": [f"host{number:02}" for number in range(30)]})
+
+
+@pytest.mark.parametrize("limit", ["metal1", "all", "virt[0]", "c1,metal1", "!metal2", "virt:!metal2", ""])
+def test_a_host_within_the_limit(limit: str) -> None:
+    assert lookup("metal1", limit=limit, in_limit=True) == "metal1"
+    assert lookup("virt[0]", limit=limit, in_limit=True) == "virt[0]"
+
+
+@pytest.mark.parametrize("limit", ["metal2", "c1", "!metal1", "virt:!metal1", "virt[1]"])
+def test_a_host_outside_the_limit(limit: str) -> None:
+    # Ansible would skip the play and report success
+    assert lookup("metal1", limit=limit) == "metal1"
+    with pytest.raises(AnsibleError, match=r"^node: virt\[0\] is excluded by --limit .*Run it without --limit"):
+        lookup("virt[0]", limit=limit, in_limit=True, variable="node")

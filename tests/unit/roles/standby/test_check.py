@@ -166,3 +166,13 @@ def test_the_server_of_the_vm_is_the_last_one_that_forgets_its_copies(tmp_path: 
     control.answers["one_time_key metal1"] = control.answers["vm_standby metal1"] = {"unreachable": True, "msg": "down"}
     code, output = control.play([task], vms=[], footprint_cluster="lab")
     assert code == 0 and [call["host"] for call in control.calls("vm_standby")] == ["metal1", "metal2"], output
+
+
+@pytest.mark.parametrize(("address", "good"), [("192.0.2.13", True), ("2001:db8::13", True), ("laptop.example.com", False)])
+def test_a_witness_without_an_address_is_refused_first(tmp_path: pathlib.Path, address: str, good: bool) -> None:
+    control = ControlNode(tmp_path)
+    control.more = {"laptop": {"ansible_host": address}}
+    steps = [task for task in yaml.safe_load((ROOT / "roles/standby/tasks/check.yml").read_text("utf-8")) if "addresses of standbys" in task["name"]]
+    code, output = control.play(steps, __standby_list=[{"server": "metal1"}], standby_witnesses=["laptop"])
+    assert (code == 0) == good, output
+    assert good or f"ansible_host of laptop: {address} is a name." in " ".join(output.split()), output

@@ -81,6 +81,11 @@ def test_each_problem_is_reported(vm, there, words):
     assert len(found) == 1 and words in found[0]
 
 
+def test_the_disk_of_the_vm_on_shared_storage_is_not_to_be_removed():
+    (problem,) = plan_move.find_problems(SPEC, VM, {**THERE, "existing": {TOP.path: 1}})
+    assert "If both servers share this storage, it is the disk of this VM: do not remove it" in problem.hint
+
+
 def test_all_problems_are_reported_together():
     assert len(reported({"saved": True, "snapshots": True}, {"bridges": [], "name_taken": "u2"})) == 4
 

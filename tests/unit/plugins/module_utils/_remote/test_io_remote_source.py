@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import pathlib
+import subprocess
 import types
 
 import pytest
@@ -16,7 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import io_blocks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_hooks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_hooks import Hook
-from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest_wire, io_rsync
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest_wire, io_remote_source, io_rsync
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import RemoteSource
 
 LOST = "ssh: connect to host 192.0.2.2 port 22: No route to host"
@@ -134,3 +136,20 @@ def test_a_source_that_stepped_aside_is_asked_where_it_went_and_nowhere_else(ssh
     with pytest.raises(BackendError, match="cannot be reached at 192.0.2.3:"):
         source.ask("state")
     assert not (tmp_path / "admin").exists()
+
+
+def test_two_jobs_that_prepare_a_migration_get_the_same_key(tmp_path: pathlib.Path) -> None:
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = set(pool.map(lambda _number: io_remote_source.ensure_key(tmp_path / "m", "m"), range(4)))
+    said = subprocess.run(["ssh-keygen", "-y", "-f", str(tmp_path / "m/id_ed25519")], capture_output=True, text=True, check=True)
+    (key,) = found
+    assert key.split()[:2] == said.stdout.split()[:2]
+
+
+@pytest.mark.parametrize("empty", ["id_ed25519", "id_ed25519.pub"])
+def test_a_key_that_a_power_loss_left_empty_is_created_again(tmp_path: pathlib.Path, empty: str) -> None:
+    before = io_remote_source.ensure_key(tmp_path, "m")
+    (tmp_path / empty).write_text("")
+    assert not io_remote_source.has_key(tmp_path)
+    after = io_remote_source.ensure_key(tmp_path, "m")
+    assert after.split()[0] == "ssh-ed25519" and after != before and io_remote_source.has_key(tmp_path)

@@ -76,7 +76,8 @@ def test_the_end_is_waited_for_on_request(systemd: t.Any, params: dict[str, t.An
 
 def test_a_key_is_made_once_and_not_in_check_mode(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def make(directory: pathlib.Path, name: str) -> str:
-        (directory / "id_ed25519").touch()
+        (directory / "id_ed25519").write_text("private")
+        (directory / "id_ed25519.pub").write_text(f"ssh-ed25519 {name}")
         return f"ssh-ed25519 {name}"
 
     monkeypatch.setattr(run_jobs.io_remote_source, "ensure_key", make)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import pathlib
 import types
 import typing as t
@@ -15,7 +16,7 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, run_agent, run_guard, run_standby, run_start
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, Job, Voter
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, CopyDisk, Job, Voter
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
 
@@ -180,3 +181,13 @@ def test_the_removal_of_the_old_vm_is_completed_after_a_kill(keep: bool, tmp_pat
     run_standby._remove_vm(host, JOB, {"keep_disks": keep})
     run_standby._remove_vm(host, JOB, {"keep_disks": keep})
     assert left == [False, False] and len(list(tmp_path.glob("*.lost-*"))) == keep
+
+
+def test_the_disk_of_the_lost_server_on_shared_storage_is_not_to_be_removed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
+    disk = tmp_path / "m.qcow2"
+    disk.write_bytes(b"newer than the copy")
+    copy = dataclasses.replace(COPY, disks=(CopyDisk("vda", str(disk), "qcow2", 1, str(tmp_path / "copy")),))
+    with pytest.raises(RefusedError) as refused:
+        run_start._refuse_obstacles(copy, None)
+    assert "shares its storage with metal1, it is the disk itself: do not remove it" in str(refused.value)

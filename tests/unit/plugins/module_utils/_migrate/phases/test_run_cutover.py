@@ -191,6 +191,14 @@ def test_a_maintenance_boot_is_waited_for(world):
     assert "reboot_seconds" in world.journal.facts
 
 
+def test_the_pause_begins_by_the_clock_of_this_host(world):
+    # the clock of the source is 45 s ahead, which preflight accepts
+    world.journal.facts["source_facts"] = {**world.journal.facts.get("source_facts", {}), "clock_offset": 45.0}
+    world.source.after = {"quiesce": {"state": QUIESCED, "stopped_at": 1045.0, "maintenance": {"arrived": True}}}
+    run_cutover.quiesce(world, FakeLease())
+    assert world.journal.downtime["started"] == 1000.0
+
+
 def test_a_maintenance_boot_that_was_not_one_ends_the_pause(world):
     world.source.after = {
         "quiesce": {"state": QUIESCED, "maintenance": {"arrived": False}},

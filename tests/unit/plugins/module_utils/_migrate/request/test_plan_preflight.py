@@ -66,6 +66,13 @@ def found(source=None, host=None, params=None):
     return find_problems(spec, vm, layout, source, {**HOST, **(host or {})})
 
 
+def test_the_vm_of_the_master_is_not_migrated_again():
+    # the same play with another destination, after the source was shut down
+    mac = parse_vms([PARAMS["vm"]], cluster="c")[0].macs[1]
+    (problem,) = found({"interfaces": [*SOURCE["interfaces"], {"name": "enp2", "mac": mac.upper(), "addresses": []}]})
+    assert f"The source has the MAC {mac} of the VM master: it is this VM itself, on another virt host" in problem.message and "move_vm" in problem.hint
+
+
 def test_suitable_machines_have_no_problem():
     assert found() == []
     # a bridge of Open vSwitch is not among those of the kernel

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import types
+
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
@@ -13,6 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request import run_migrate
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, CONFIRMED, MOVED, Moved
 
 FIRST, SECOND = "1" * 32, "2" * 32
 PHASES = {"define": {}, "partition": {}, "precopy": {}}
@@ -85,3 +88,50 @@ def test_data_of_a_vm_that_served_is_not_copied_over(store, check_mode):
     assert run_migrate.migrate({**request(), "discard_vm_data": True}, check_mode=False)["changed"]
     # asked once for each rollback
     assert store.started and run_return.VM_DATA not in store.read().facts
+
+
+def test_the_vm_itself_is_refused_before_anything_is_stored(store, monkeypatch):
+    monkeypatch.setattr(run_migrate, "vm_details", lambda spec: types.SimpleNamespace(name="master", macs=("52:54:00:00:00:01",)))
+    facts = {"machine_id": FIRST, "host_keys": ["ssh-ed25519 AAAA"], "interfaces": [{"name": "enp1", "mac": "52:54:00:00:00:01"}]}
+    with pytest.raises(RefusedError, match="it is this VM itself, on another virt host"):
+        run_migrate.migrate({**request(), "source_facts": facts}, check_mode=False)
+    assert not store.started and store.read() is None and store.read_job() is None
+
+
+@pytest.mark.parametrize(
+    ("note", "words"),
+    [
+        (MOVED, "was moved to metal2, so it cannot be stopped or started here"),
+        (CONFIRMED, "was moved to metal2, so it cannot be stopped or started here"),
+        (ARRIVING, "is being moved to this host"),
+        (None, None),
+    ],
+)
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_vm_on_another_host_is_not_rolled_back(store, tmp_path, monkeypatch, note, words, check_mode):
+    # the source would take the address back as soon as the VM is off, and serve with the old data
+    kept(store, "done")
+    journal = store.read()
+    journal.facts["vm"] = {"uuid": "u1"}
+    store.write(journal)
+    monkeypatch.setattr(run_migrate.io_moved.read, "__defaults__", (tmp_path / "moved",))
+    if note:
+        run_migrate.io_moved.write(Moved("master", "lab", "master", "u1", "metal2", "2026-11-26T10:00:00Z", note), tmp_path / "moved")
+        with pytest.raises(RefusedError, match=words):
+            run_migrate.migrate({**request(), "state": "rolled_back"}, check_mode=check_mode)
+    else:
+        assert run_migrate.migrate({**request(), "state": "rolled_back"}, check_mode=check_mode)["changed"]
+    assert bool(store.started) == (note is None and not check_mode)
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_an_unfinished_commit_does_not_start_the_old_copy_of_a_moved_vm(store, tmp_path, monkeypatch, check_mode):
+    kept(store, "failed", quiesce={}, commit={})
+    journal = store.read()
+    journal.facts.update(vm={"uuid": "u1"}, handed_over=True)
+    store.write(journal)
+    monkeypatch.setattr(run_migrate.io_moved.read, "__defaults__", (tmp_path / "moved",))
+    run_migrate.io_moved.write(Moved("master", "lab", "master", "u1", "metal2", "2026-11-26T10:00:00Z", MOVED), tmp_path / "moved")
+    with pytest.raises(RefusedError, match="was moved to metal2"):
+        run_migrate.migrate(request(), check_mode=check_mode)
+    assert not store.started
