@@ -59,7 +59,8 @@ def check_free(lab: Lab) -> None:
 
 
 def make_bridge(lab: Lab) -> None:
-    run(["ip", "link", "add", "name", lab.bridge, "type", "bridge", "stp_state", "0", "forward_delay", "0"])
+    # its own MAC; otherwise the bridge has that of one of its ports, and another one when that machine loses its power
+    run(["ip", "link", "add", "name", lab.bridge, "address", "02:52:46:00:00:01", "type", "bridge", "stp_state", "0", "forward_delay", "0"])
     run(["ip", "address", "add", f"{lab.host_address}/24", "dev", lab.bridge])
     run(["ip", "link", "set", lab.bridge, "up"])
 
