@@ -57,7 +57,8 @@ class Dashboard:
             subprocess.run(["certutil", "-d", f"sql:{store}", *words], check=True, capture_output=True)
         options = webdriver.ChromeOptions()
         # as root, Chromium has no sandbox; the pages are those of the lab
-        for word in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1400,1000", f"--user-data-dir={home}/profile"):
+        words = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1400,1000")
+        for word in (*words, f"--user-data-dir={home}/profile"):
             options.add_argument(word)
         options.binary_location = "/usr/bin/chromium"
         service = Service("/usr/bin/chromedriver", env={"HOME": str(home), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
