@@ -105,10 +105,15 @@ def test_spawn_killed_is_completed(lab: Lab) -> None:
 def test_machines_are_hosts_of_the_inventory(lab: Lab) -> None:
     inventory = lab.inventory()
     assert sorted(inventory["controller"]["hosts"]) == ["controller1", "controller2", "controller3"]
+    groups = []
     for name in inventory["controller"]["hosts"]:
         variables = inventory["_meta"]["hostvars"][name]
         assert lab.ssh(variables["ansible_host"], "cat", "/etc/machine-id") != lab.ssh(variables["vm_host"], "cat", "/etc/machine-id")
         assert variables["vm_macs"][0] in lab.ssh(variables["ansible_host"], "ip", "link")
+        lines = lab.ssh(variables["ansible_host"], "cat", "/proc/1/cgroup").splitlines()
+        # the hierarchies of systemd; in a shared group, two systemds remove the groups of each other's units
+        groups += [(variables["vm_host"], line) for line in lines if line.startswith("0::") or ":name=systemd:" in line]
+    assert len(groups) >= 3 and len(set(groups)) == len(groups)
 
 
 def test_other_host_key_at_the_address_of_a_machine_is_refused(lab: Lab) -> None:

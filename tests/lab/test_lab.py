@@ -133,6 +133,14 @@ def test_the_master_serves_and_rows_are_written() -> None:
     assert json.loads(lab("writer", "report", f"{NET}.2"))["rows_lost"] == 0
 
 
+def test_the_bridge_keeps_its_mac_without_a_machine() -> None:
+    links = json.loads(subprocess.run(["ip", "-json", "address", "show"], capture_output=True, text=True, check=True).stdout)
+    (bridge,) = [link for link in links if any(one["local"] == f"{NET}.1" for one in link["addr_info"])]
+    ports = [link["address"] for link in links if link.get("master") == bridge["ifname"]]
+    # with the MAC of a port, it would have another one after a power cut of that machine
+    assert len(ports) > 1 and bridge["address"] not in ports
+
+
 def test_a_power_cut_and_a_start() -> None:
     lab("kill", "metal2")
     assert not powered()["metal2"]

@@ -106,7 +106,7 @@ def test_without_an_answer_the_only_external_network_is_used() -> None:
 
 @pytest.mark.parametrize("playbook, variable", [("remove_virt_node", "remove_virt_node_quorums"), ("start_standby", "start_standby_witnesses")])
 def test_names_separated_by_commas_are_a_list(playbook: str, variable: str) -> None:
-    # the characters of a text are no groups and no hosts
+    # not a list of the characters
     text = " ".join((ROOT / f"playbooks/{playbook}.yml").read_text("utf-8").split())
     (expression,) = re.findall(rf"{{{{ {variable}\.split.*?}}}}", text)
     assert shown(expression, **{variable: "one, two"}) == shown(expression, **{variable: ["one", "two"]}) == "['one', 'two']"

@@ -71,12 +71,18 @@ def test_a_start_that_was_killed_at_its_end_is_recorded_by_the_next_run(started:
     assert not run_start.start({"id": "m"}, check_mode=False)["changed"] and store.record()["phase"] == "running"
 
 
-def test_the_first_server_learns_of_a_start_before_it_is_recorded(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def received(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> io_copies.CopyStore:
+    """A store with one copy of m, which has not been started."""
     monkeypatch.setattr(io_copies, "HOME", tmp_path / "copies")
     monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
     store = io_copies.CopyStore("m")
     store.write_record({"state": "receiving", "at": 1.0})
     store.commit(COPY, {})
+    return store
+
+
+def test_the_first_server_learns_of_a_start_before_it_is_recorded(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = received(tmp_path, monkeypatch)
     host = Host("shutdown")
     host.record = None
     seen: list[t.Any] = []
@@ -111,11 +117,7 @@ def test_a_witness_of_a_start_does_not_start_the_vm_as_well(started: t.Any) -> N
 
 def test_two_starts_at_once_make_the_disks_once(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # two persons in an emergency; the second one waits for the lock, and would replace the disks of the running VM by those of the copy
-    monkeypatch.setattr(io_copies, "HOME", tmp_path / "copies")
-    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
-    store = io_copies.CopyStore("m")
-    store.write_record({"state": "receiving", "at": 1.0})
-    store.commit(COPY, {})
+    store = received(tmp_path, monkeypatch)
     host = Host("running")
     there, host.record = host.record, None
     other = {"state": "started", "phase": "running", "at": 2.0, "copy": COPY.id, "uuid": UUID}
