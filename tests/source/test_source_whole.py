@@ -34,7 +34,7 @@ def test_power_loss_while_parked(source: SourceMachine) -> None:
 
 
 def test_source_stays_handed_over_after_a_power_loss(source: SourceMachine) -> None:
-    source.park(services=["all"])
+    source.park(services=["all"], lease=90)
     source.hand_over()
     with source.watch() as watch:
         cut_power(source)
@@ -46,7 +46,7 @@ def test_source_stays_handed_over_after_a_power_loss(source: SourceMachine) -> N
 
 
 def test_power_loss_while_handing_over_restarts_the_lease(source: SourceMachine) -> None:
-    source.park(lease=12)
+    source.park(lease=90)
     source.remote.ask("hand_over", {"lease": 12})
     with source.watch() as watch:
         cut_power(source)
