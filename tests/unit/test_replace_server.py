@@ -15,7 +15,8 @@ import yaml
 from tests.support.control_node import ROOT, ControlNode
 
 OLD, NEW, OTHER = ("1" * 32, "2" * 32, "3" * 32)
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHV0dHRlcm5vbnNlbnNlYnV0MzJieXRlc2xvbmchIQ"
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFU1bV0Ytq1Tfw1pPqXHgkz2XSm2XG3uM2mC1lVtC0Cs"
+RSA = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAAAgQDf"
 EARLIER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOldOldOldOldOldOldOldOldOldOldOldOldOldOldOl"
 
 
@@ -51,6 +52,17 @@ def test_check_mode_reads_a_machine_whose_host_key_is_not_accepted_yet(control: 
     assert known.read_text("utf-8") == f"{entry} {EARLIER}\n"
     assert {(call["host"], call["keys"]) for call in control.calls()} == {("metal1", None), ("metal2", f"{entry} {KEY}\n")}
     assert not any(pathlib.Path(call["file"]).exists() for call in control.calls() if call["file"])
+
+
+def test_the_host_key_of_the_new_machine_replaces_those_of_the_earlier_one_of_every_type(control: ControlNode) -> None:
+    known = control.folder / ".ssh/known_hosts"
+    known.parent.mkdir()
+    # ssh would ask the new machine for the type that the file has
+    known.write_text(f"192.0.2.12 {RSA}\n192.0.2.11 {EARLIER}\n192.0.2.12 {EARLIER}\n", "utf-8")
+    # what follows is not of interest
+    control.answers["server_identity_info metal2"] = {"failed": True, "msg": "no answer"}
+    control.run("reduced.footprint.replace_server", "-e", json.dumps({"replace_server_name": "metal2", "replace_server_host_key": KEY}))
+    assert known.read_text("utf-8") == f"192.0.2.11 {EARLIER}\n192.0.2.12 {KEY}\n"
 
 
 def test_the_temporary_host_key_is_removed_after_a_failure(control: ControlNode) -> None:

@@ -37,7 +37,18 @@ def host_lock(name: str, timeout: float) -> t.Iterator[None]:
     folder = lock_folder()
     if folder.parent == io_files.RUN:
         io_files.private_folder(io_files.RUN)
-    path = io_files.private_folder(folder) / f"{name}.lock"
+    with file_lock(io_files.private_folder(folder) / f"{name}.lock", timeout):
+        yield
+
+
+@contextlib.contextmanager
+def file_lock(path: pathlib.Path, timeout: float) -> t.Iterator[None]:
+    """Hold the lock of a file, created if missing; for data that several hosts or containers share, the file is next to the data.
+
+    :arg path: of the lock file; only its owner may write to its folder.
+    :arg timeout: seconds to wait for another process.
+    :raises BackendError: another process still holds the lock, or the file cannot be opened.
+    """
     try:
         # O_NOFOLLOW: a link could lead to any file
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
