@@ -30,12 +30,14 @@ class ActionModule(ActionBase):
         extra = self._connection.get_option('ssh_extra_args') if hasattr(self._connection, '_build_command') else ''
         file = arguments.partition('UserKnownHostsFile=')[2].partition(' ')[0]
         keys = pathlib.Path(file).read_text() if file and pathlib.Path(file).is_file() else None
-        call = {'name': name, 'host': host, 'check': self._task.check_mode, 'arguments': self._task.args, 'file': file, 'keys': keys,
+        port = str(self._connection.get_option('port') or '') if hasattr(self._connection, '_build_command') else ''
+        call = {'name': name, 'port': port, 'host': host, 'check': self._task.check_mode, 'arguments': self._task.args, 'file': file, 'keys': keys,
                 'address': self._connection._play_context.remote_addr, 'extra': extra}
         with open(folder / 'calls', 'a') as calls:
             calls.write(json.dumps(call, default=str) + chr(10))
         answers = json.loads((folder / 'answers').read_text())
         found = answers.get(f'{name} {host}', {'failed': True, 'msg': f'{name} has no answer for {host}'})
+        found = answers.get(f'{name} {host}:{port}', found)
         return answers.get(f'{name} {host} check', found) if self._task.check_mode else found
 """
 
@@ -49,7 +51,8 @@ class ControlNode:
 
     def __init__(self, folder: pathlib.Path, *modules: str) -> None:
         self.folder = folder
-        #: Module and host, separated by a space → result. The one with " check" at the end is for check mode, if it differs.
+        #: Module and host, separated by a space → result. The one with " check" at the end is for check mode, the one with ":PORT" for a port of ssh,
+        #: if they differ.
         self.answers: dict[str, t.Any] = {}
         #: More servers → variables.
         self.more: dict[str, t.Any] = {}

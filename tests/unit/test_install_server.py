@@ -95,6 +95,40 @@ def test_nor_if_its_controller_does_not_answer_after_that(control: ControlNode) 
     assert not list(control.folder.glob(".discovered/*"))
 
 
+CONFIRMED = {"installation": {"state": "complete"}}
+SILENT = {"unreachable": True, "msg": "Connection refused"}
+
+
+@pytest.mark.parametrize(
+    ("port", "listens", "tried"),
+    [(2222, "22", ["2222", "22"]), (2222, "2222", ["2222"]), (22, "22", ["22"]), (None, "22", [""]), (None, "2222", [""])],
+)
+def test_a_server_is_confirmed_at_its_port_or_at_that_of_a_new_system(control: ControlNode, port: int | None, listens: str, tried: list[str]) -> None:
+    """A new system listens on 22; its operator may have changed the port since."""
+    shutil.copy(ROOT / "playbooks/tasks/install_confirm.yml", control.folder)
+    here = listens if port else "" if listens == "22" else "none"
+    control.answers.update({"server_install metal2": SILENT, f"server_install metal2:{here}": CONFIRMED})
+    options = {key: "x" for key in ("name", "disk", "hostname", "address", "network", "authorized_keys")}
+    report = {"ansible.builtin.debug": {"msg": "confirmed: {{ __install_found.installation is defined }}"}}
+    control.more = {"metal2": {"ansible_host": "192.0.2.12", **({"ansible_port": port} if port else {})}}
+    tasks = [*[{"ansible.builtin.include_tasks": "install_confirm.yml"}] * 2, report]
+    code, output = control.play(tasks, __install_mine={"options": options}, __install_connection="")
+    assert code == 0 and f"confirmed: {here != 'none'}" in output, output
+    assert [call["port"] for call in control.calls("server_install")] == tried * 2
+
+
+@pytest.mark.parametrize(("written", "port"), [(True, "22"), (False, "2222")])
+def test_a_new_system_is_awaited_at_port_22(control: ControlNode, written: bool, port: str) -> None:
+    (tasks,) = [task for task in yaml.safe_load((ROOT / "playbooks/tasks/install_start.yml").read_text("utf-8")) if "Wait for" in task["name"]]
+    # a module that answers instead of the one that connects
+    tasks["block"][0]["reduced.footprint.server_install"] = tasks["block"][0].pop("ansible.builtin.wait_for_connection")
+    control.answers["server_install metal2"] = SILENT
+    control.answers[f"server_install metal2:{port}"] = {"changed": False}
+    control.more = {"metal2": {"ansible_host": "192.0.2.12", "ansible_port": 2222}}
+    code, output = control.play([tasks], __install_written={"changed": written}, __install_connection="")
+    assert code == 0 and [call["port"] for call in control.calls("server_install")] == [port], output
+
+
 def test_the_record_is_removed_before_the_installed_system_starts() -> None:
     """From then on someone may use it, and a record lets the next run restart the server."""
     tasks = yaml.safe_load((ROOT / "playbooks/tasks/install_start.yml").read_text("utf-8"))
