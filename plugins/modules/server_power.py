@@ -28,7 +28,8 @@ options:
   state:
     description:
       - V(on) and V(off) switch the power, V(soft) requests a shutdown from the operating system, V(cycle) is off and on again.
-      - V(cycle) powers a machine on that is off.
+      - V(cycle) powers a machine on that is off. Any other machine is seen off before it is powered on, also with O(wait=false). Otherwise it fails after
+        O(wait_timeout).
     type: str
     choices: ["on", "off", soft, cycle]
   boot_device:
@@ -50,7 +51,7 @@ options:
     type: bool
     default: true
   wait_timeout:
-    description: Maximum number of seconds to wait for the power state.
+    description: Maximum number of seconds to wait for the power state; with O(state=cycle) until it is off, and then until it is on.
     type: int
     default: 300
 seealso:

@@ -23,6 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._power import model_bmc, model_power, model_redfish
 
 _POLL = 2.0
+_POLL_CYCLE = 0.5
 _MOST = 4 * 1024 * 1024
 _ROOT = "/redfish/v1/"
 _HEADERS = {"Accept": "application/json", "OData-Version": "4.0"}
@@ -77,9 +78,38 @@ class RedfishServer:
         target, kind = model_redfish.reset(operation, system)
         self._request("POST", model_redfish.local(target), {"ResetType": kind})
 
-    def wait(self, state: str, timeout: float) -> model_power.Power:
+    def cycle(self, timeout: float) -> None:
+        """Power the server off, wait until it is off, and request that it is powered on.
+
+        Off and on are requested separately where possible: it is not known when a controller starts a power cycle, and the server may be off too shortly
+        to be seen.
+
+        :raises BackendError: it was not seen off within the timeout, or could not be powered on afterwards.
+        """
+        if not model_redfish.switches(self._system()):
+            self.set_power(model_power.CYCLE)
+            self.wait(model_power.OFF, timeout, _POLL_CYCLE)
+            return
+        self.set_power(model_power.OFF)
+        self.wait(model_power.OFF, timeout)
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                # another client may have done it
+                if self.read().state != model_power.ON:
+                    self.set_power(model_power.ON)
+                return
+            except BackendError as error:
+                # some controllers refuse it for a moment after the server was powered off
+                if time.monotonic() >= deadline:
+                    hint = "Power it on with state: on, or check its BMC."
+                    raise BackendError(f"the server was powered off, and was not powered on again within {timeout:g} s: {error}", hint=hint) from error
+            time.sleep(_POLL)
+
+    def wait(self, state: str, timeout: float, poll: float = _POLL) -> model_power.Power:
         """Wait for a power state; a controller that is busy meanwhile is queried again.
 
+        :arg poll: seconds between two queries.
         :raises BackendError: the state is another one after the timeout.
         """
         deadline = time.monotonic() + timeout
@@ -94,7 +124,7 @@ class RedfishServer:
                 last = str(error)
             if time.monotonic() >= deadline:
                 raise BackendError(f"the server is not {state} after {timeout:g} s: {last}.", hint="Raise wait_timeout, or check the server.")
-            time.sleep(_POLL)
+            time.sleep(poll)
 
     def _where(self) -> str:
         if self._path is None:

@@ -36,7 +36,8 @@ _RESETS: t.Mapping[str, tuple[str, ...]] = {
     ON: ("On", "ForceOn"),
     OFF: ("ForceOff",),
     SOFT: ("GracefulShutdown",),
-    CYCLE: ("PowerCycle", "ForceRestart"),
+    # ForceRestart does not power it off
+    CYCLE: ("PowerCycle",),
 }
 _TARGETS: t.Mapping[str, str] = {PXE: "Pxe", DISK: "Hdd", CDROM: "Cd", FIRMWARE: "BiosSetup", NONE: "None"}
 _MODES: t.Mapping[str, str] = {UEFI: "UEFI", BIOS: "Legacy"}
@@ -127,6 +128,8 @@ def unsupported(system: Resource) -> dict[str, str]:
     action = _inside(system, "Actions", "#ComputerSystem.Reset")
     offered = action.get("ResetType@Redfish.AllowableValues")
     for operation in STATES:
+        if operation == CYCLE and OFF not in found and ON not in found:
+            continue
         if not action.get("target"):
             found[operation] = "the BMC has no power control"
         # without the list, the only way to find out is to request it
@@ -146,6 +149,11 @@ def unsupported(system: Resource) -> dict[str, str]:
     return found
 
 
+def switches(system: Resource) -> bool:
+    """Whether a controller powers a server off and on with separate requests."""
+    return not {ON, OFF} & set(unsupported(system))
+
+
 def reset(operation: str, system: Resource) -> tuple[str, str]:
     """Return the path and the type of the reset for an operation.
 
@@ -157,7 +165,7 @@ def reset(operation: str, system: Resource) -> tuple[str, str]:
     action = _inside(system, "Actions", "#ComputerSystem.Reset")
     offered = action.get("ResetType@Redfish.AllowableValues")
     kinds = _RESETS[operation]
-    kind = next((name for name in kinds if isinstance(offered, list) and name in offered), kinds[-1] if operation == CYCLE else kinds[0])
+    kind = next((name for name in kinds if isinstance(offered, list) and name in offered), kinds[0])
     return local(action["target"]), kind
 
 

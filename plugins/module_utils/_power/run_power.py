@@ -29,6 +29,9 @@ class Machine(t.Protocol):
     def set_power(self, operation: str) -> None:
         """Request a change of its power state."""
 
+    def cycle(self, timeout: float) -> None:
+        """Power it off, wait until it is off, and request that it is powered on."""
+
     def wait(self, state: str, timeout: float) -> model_power.Power:
         """Wait for a power state."""
 
@@ -89,12 +92,12 @@ def ensure(params: t.Mapping[str, t.Any], check_mode: bool) -> PowerResult:
     wanted = model_power.wish(params["state"], params["boot_device"], params["boot_once"], params["boot_mode"])
     found = machine(params)
     try:
-        return _ensure(found, wanted, check_mode, params["wait_timeout"] if params["wait"] else None, _trust(params))
+        return _ensure(found, wanted, check_mode, params["wait_timeout"], params["wait"], _trust(params))
     finally:
         _close(found)
 
 
-def _ensure(found: Machine, wanted: model_power.Wish, check_mode: bool, wait: int | None, warnings: tuple[str, ...]) -> PowerResult:
+def _ensure(found: Machine, wanted: model_power.Wish, check_mode: bool, timeout: int, wait: bool, warnings: tuple[str, ...]) -> PowerResult:
     before = found.read()
     plan = plan_power.plan(wanted, before)
     found.check(plan.boot, plan.power)
@@ -102,10 +105,13 @@ def _ensure(found: Machine, wanted: model_power.Wish, check_mode: bool, wait: in
         return PowerResult(bool(plan.actions), plan.actions, before, _expected(before, plan), warnings)
     if plan.boot:
         found.set_boot(plan.boot)
-    if plan.power:
+    if plan.power == model_power.CYCLE:
+        # its state is the same before and afterwards
+        found.cycle(timeout)
+    elif plan.power:
         found.set_power(plan.power)
-    if plan.final and wait is not None and (plan.power or before.state != plan.final):
-        after = found.wait(plan.final, wait)
+    if plan.final and wait and (plan.power or before.state != plan.final):
+        after = found.wait(plan.final, timeout)
     else:
         after = found.read() if plan.actions else before
     if plan.boot and plan.boot.once and plan.power is None and after.boot_device == plan.boot.device and not after.boot_once:

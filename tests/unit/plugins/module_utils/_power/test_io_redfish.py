@@ -135,6 +135,82 @@ def test_a_controller_that_is_busy_while_we_wait_is_queried_again_but_not_one_th
         server.wait("on", 0)
 
 
+class Server:
+    """The server of a controller: its states one after the other, each seen once and the last one forever; a reset of a type continues with its states.
+
+    :arg effects: type of a reset → states that follow.
+    """
+
+    def __init__(self, controller: Controller, monkeypatch: pytest.MonkeyPatch, effects: t.Mapping[str, t.Sequence[str]], busy: int = 0) -> None:
+        self.states = ["On"]
+        self.resets: list[str] = []
+        self.clock = 0.0
+        self.busy = busy
+        system = {**SYSTEM, "Actions": {"#ComputerSystem.Reset": {"target": "/reset", "ResetType@Redfish.AllowableValues": list(effects)}}}
+
+        def request(method: str, path: str, body: t.Any = None, headers: t.Any = None) -> dict[str, t.Any]:
+            if method == "POST":
+                self.resets.append(body["ResetType"])
+                if body["ResetType"] == "On" and self.busy:
+                    self.busy -= 1
+                    raise BackendError("POST /reset failed with HTTP 409: wait a moment.")
+                self.states = [self.states[0], *effects[body["ResetType"]]]
+                return {}
+            state = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+            return {**system, "PowerState": state}
+
+        def pause(seconds: float) -> None:
+            self.clock += seconds
+
+        monkeypatch.setattr(io_redfish.time, "sleep", pause)
+        monkeypatch.setattr(io_redfish.time, "monotonic", lambda: self.clock)
+        self.connection = controller.connect()
+        monkeypatch.setattr(self.connection, "_request", request)
+        monkeypatch.setattr(self.connection, "_where", lambda: "/redfish/v1/Systems/1")
+        monkeypatch.setattr(run_power, "machine", lambda params: self.connection)
+
+    def cycle(self, **more: t.Any) -> run_power.PowerResult:
+        params = {"bmc": {}, "state": "cycle", "boot_device": None, "boot_once": False, "boot_mode": None, "wait": True, "wait_timeout": 60}
+        return run_power.ensure({**params, **more}, False)
+
+
+@pytest.mark.parametrize("wait", [True, False])
+@pytest.mark.parametrize("busy", [0, 2])
+def test_a_server_is_off_before_it_is_on_again(controller: Controller, monkeypatch: pytest.MonkeyPatch, wait: bool, busy: int) -> None:
+    effects = {"On": ["PoweringOn", "On"], "ForceOff": ["On", "On", "PoweringOff", "Off"], "PowerCycle": ["On"]}
+    server = Server(controller, monkeypatch, effects, busy)
+    result = server.cycle(wait=wait)
+    assert result.changed and result.actions == ("power cycle",) and server.resets == ["ForceOff", *["On"] * (1 + busy)]
+    assert not wait or result.after.state == "on"
+
+
+@pytest.mark.parametrize(
+    ("effects", "words"),
+    [
+        ({"On": ["On"], "ForceOff": ["On"]}, "the server is not off after 60 s: it is on"),
+        ({"On": ["Off"], "ForceOff": ["Off"]}, "the server is not on after 60 s: it is off"),
+        # that cannot be distinguished from a controller that ignores it
+        ({"On": ["On"], "PowerCycle": ["On"]}, "the server is not off after 60 s: it is on"),
+    ],
+)
+def test_a_power_cycle_that_was_not_seen_is_an_error(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch, effects: dict[str, list[str]], words: str
+) -> None:
+    with pytest.raises(BackendError, match=words):
+        Server(controller, monkeypatch, effects).cycle()
+
+
+def test_a_power_cycle_of_the_controller_is_seen_off(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(controller, monkeypatch, {"On": ["On"], "PowerCycle": ["On", "On", "Off", "PoweringOn", "On"]})
+    assert server.cycle().after.state == "on" and server.resets == ["PowerCycle"]
+
+
+def test_a_server_that_remains_off_is_named(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BackendError, match="was powered off, and was not powered on again within 60 s: POST /reset failed with HTTP 409") as raised:
+        Server(controller, monkeypatch, {"On": ["On"], "ForceOff": ["Off"]}, busy=1000).cycle()
+    assert raised.value.hint
+
+
 def test_check_mode_refuses_what_the_firmware_does_not_have(controller: Controller, monkeypatch: pytest.MonkeyPatch) -> None:
     boot = {"BootSourceOverrideTarget": "None", "BootSourceOverrideTarget@Redfish.AllowableValues": ["None", "Pxe"]}
     controller.answers["/redfish/v1/Systems/1"] = (200, {**SYSTEM, "Boot": boot})

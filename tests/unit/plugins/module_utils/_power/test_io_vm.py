@@ -63,6 +63,14 @@ def fixture_machine(monkeypatch: pytest.MonkeyPatch) -> t.Any:
     return machine
 
 
+def test_a_power_cycle_is_off_and_on(machine: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(machine, "_lookup", lambda uuid: types.SimpleNamespace(destroy=lambda: done.append("destroy")))
+    monkeypatch.setattr(machine, "start", lambda uuid: done.append("start"))
+    machine.cycle(1)
+    assert done == ["destroy", "start"]
+
+
 def test_check_mode_refuses_what_a_vm_does_not_have(machine: t.Any) -> None:
     machine.check(model_power.Boot("disk", False, None), None)
     for device in ("pxe", "none", "bios"):
@@ -79,7 +87,8 @@ def test_a_copy_that_must_not_run_is_not_resumed_either(machine: t.Any, monkeypa
     """The guard of the standby pauses the copy on the first server, because the VM runs on the standby; a shutdown would resume it."""
     done: list[str] = []
     power = model_power.Power("off" if state == "shutdown" else "on", None, False, None, {}, "u")
-    for name, value in (("read", lambda: power), ("set_power", done.append), ("wait", lambda state, timeout: power), ("close", lambda: None)):
+    answers = {"read": lambda: power, "set_power": done.append, "cycle": lambda timeout: done.append("cycle"), "wait": lambda state, timeout: power}
+    for name, value in {**answers, "close": lambda: None}.items():
         monkeypatch.setattr(machine, name, value)
     monkeypatch.setattr(machine, "domain", lambda uuid: types.SimpleNamespace(state=state))
     monkeypatch.setattr(run_power, "machine", lambda params: machine)

@@ -89,7 +89,18 @@ def test_requests() -> None:
     assert model_redfish.boot_request(model_power.Boot("none", False, None), SYSTEM) == {"Boot": {"BootSourceOverrideEnabled": "Disabled"}}
     assert model_redfish.reset("cycle", SYSTEM) == (RESET["target"], "PowerCycle")
     without = {"Actions": {"#ComputerSystem.Reset": {"target": "/x"}}}
-    assert [model_redfish.reset(each, without)[1] for each in model_power.STATES] == ["On", "ForceOff", "GracefulShutdown", "ForceRestart"]
+    assert [model_redfish.reset(each, without)[1] for each in model_power.STATES] == ["On", "ForceOff", "GracefulShutdown", "PowerCycle"]
+
+
+@pytest.mark.parametrize(
+    ("offered", "supported", "switches"),
+    [(["On", "ForceOff"], True, True), (["ForceOn", "ForceOff", "PowerCycle"], True, True), (["On", "PowerCycle"], True, False), (["ForceOff"], False, False),
+     # a restart is not a power cycle
+     (["On", "ForceRestart"], False, False)],
+)  # fmt: skip
+def test_a_power_cycle_is_off_and_on(offered: list[str], supported: bool, switches: bool) -> None:
+    system = {"Actions": {"#ComputerSystem.Reset": {"target": "/x", "ResetType@Redfish.AllowableValues": offered}}}
+    assert ("cycle" not in model_redfish.unsupported(system), model_redfish.switches(system)) == (supported, switches)
 
 
 def test_the_system_is_found_by_id_name_and_uuid_and_never_guessed() -> None:
