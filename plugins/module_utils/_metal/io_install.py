@@ -26,7 +26,7 @@ BOOT_SYSTEM = "/etc/reduced.footprint/boot-system.json"
 #: In memory: the installation that this boot of the small system has completed.
 _DONE = io_files.RUN / "installed"
 _ARCHIVE = "root.tar.zst"
-_COLUMNS = "NAME,PATH,TYPE,SIZE,SERIAL,RO,MOUNTPOINTS"
+_COLUMNS = "NAME,PATH,TYPE,SIZE,SERIAL,RO,LOG-SEC,MOUNTPOINTS"
 _TIMEOUT = 600.0
 _BLOCK = 1 << 20
 _INSIDE = ("dev", "proc", "sys", "run")

@@ -19,6 +19,8 @@ ESP, BIOS_BOOT, ROOT, VOLUMES = "esp", "bios_boot", "root", "volumes"
 WRITE, CONTINUE, COMPLETE = "write", "continue", "complete"
 _ESP_SIZE = 512 * MIB
 _BIOS_BOOT_SIZE = MIB
+#: BIOS boots from disks with these only: https://en.wikipedia.org/wiki/Advanced_Format
+_SECTOR = 512
 #: What the tables at both ends and the metadata of LVM occupy at most.
 _TABLES = 8 * MIB
 _LINUX = "0FC63DAF-8483-4772-8E79-3D69D8477DE4"
@@ -53,6 +55,7 @@ class Disk(t.NamedTuple):
     :arg content: signatures on it and on its parts.
     :arg used: devices of it that are mounted, with their mount points.
     :arg started: whether a system on it has been started.
+    :arg sector: bytes of a logical sector.
     """
 
     device: str
@@ -63,6 +66,7 @@ class Disk(t.NamedTuple):
     content: tuple[Signature, ...] = ()
     used: tuple[str, ...] = ()
     started: bool = False
+    sector: int = _SECTOR
 
 
 def label(name: str, serial: str, complete: bool) -> str:
@@ -89,7 +93,8 @@ def table(install: model_install.Install, firmware: str) -> str:
     """Return the partition table as input of ``sfdisk``."""
     lines = ["label: gpt", f"label-id: {label(install.name, install.disk, complete=False)}", "unit: sectors", ""]
     for one in partitions(install, firmware):
-        size = f"size={one.size // 512}, " if one.size else ""
+        # without a unit it would be a number of sectors, which have 512 or 4096 bytes
+        size = f"size={one.size // MIB}MiB, " if one.size else ""
         lines.append(f'{size}type={_TYPES[one.purpose]}, name="{one.purpose}"')
     return "\n".join(lines) + "\n"
 
@@ -149,6 +154,9 @@ def decide(disk: Disk, install: model_install.Install, firmware: str, erase: t.C
         return COMPLETE
     if disk.read_only:
         raise RefusedError(f"{disk.device} is read-only.", path, "Use another disk, or remove its write protection.")
+    if firmware != UEFI and disk.sector != _SECTOR:
+        hint = "Boot the server with UEFI, format the disk with sectors of 512 bytes if it can, or use another disk."
+        raise RefusedError(f"{disk.device} ({disk.serial}) has sectors of {disk.sector} bytes, from which BIOS does not boot.", path, hint)
     needed = least(install, firmware, unpacked)
     if disk.size < needed:
         raise RefusedError(

@@ -85,7 +85,8 @@ def disks(text: str, own: str) -> list[Disk]:
     for entry in _disks(text):
         used = [f"{each['path']} at {point}" for each in _all(entry) for point in each.get("mountpoints") or () if point and not _below(str(point), own)]
         serial = str(entry.get("serial") or "").strip()
-        found.append(Disk(str(entry["path"]), serial, int(entry["size"]), bool(entry.get("ro")), used=tuple(used)))
+        sector = int(entry.get("log-sec") or 512)
+        found.append(Disk(str(entry["path"]), serial, int(entry["size"]), bool(entry.get("ro")), used=tuple(used), sector=sector))
     return sorted(found, key=lambda one: one.device)
 
 

@@ -7,14 +7,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import os
 import pathlib
+import subprocess
 import typing as t
 
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import model_install
-from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_install
+from ansible_collections.reduced.footprint.plugins.module_utils._metal import io_install, plan_install, plan_install_files
 from ansible_collections.reduced.footprint.plugins.module_utils._metal.plan_install import Disk, Signature
 
 GIB = 1 << 30
@@ -172,6 +173,45 @@ def test_the_table_is_what_sfdisk_writes(install: model_install.Install, firmwar
         ["/sbin/blkid", "--probe", "--output", "value", "--match-tag", "PTUUID", str(disk)], text=True, check=True, capture_output=True
     ).stdout.strip()
     assert label == COMPLETE
+
+
+def test_bios_does_not_boot_from_a_disk_with_large_sectors() -> None:
+    large = EMPTY._replace(sector=4096)
+    assert plan_install.decide(large, PLAIN, "uefi", ()) == "write"
+    with pytest.raises(RefusedError, match=r"/dev/sda \(S1\) has sectors of 4096 bytes, from which BIOS does not boot") as caught:
+        plan_install.decide(large, PLAIN, "bios", ("S1",))
+    assert caught.value.path == "servers.metal1.install.disk" and caught.value.hint
+    text = json.dumps({"blockdevices": [{"name": "sda", "path": "/dev/sda", "type": "disk", "size": GIB, "serial": "S1", "log-sec": 4096}]})
+    assert [disk.sector for disk in plan_install_files.disks(text, "/mnt")] == [4096]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root attaches a disk with sectors of another size")
+@pytest.mark.parametrize("sector", [512, 4096])
+def test_sizes_are_the_same_with_sectors_of_any_size(sector: int, tmp_path: pathlib.Path) -> None:
+    """With the real programs, on a loop device."""
+    with (tmp_path / "disk").open("wb") as stream:
+        stream.truncate(8 * GIB)
+    argv = ["losetup", "--show", "--find", "--sector-size", str(sector)]
+    device = subprocess.run([*argv, str(tmp_path / "disk")], text=True, check=True, capture_output=True).stdout.strip()
+    try:
+        subprocess.run(["/sbin/sfdisk", "--quiet", device], input=plan_install.table(PLAIN, "uefi"), text=True, check=True, capture_output=True)
+        found = json.loads(subprocess.run(["/sbin/sfdisk", "--json", device], text=True, check=True, capture_output=True).stdout)["partitiontable"]
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+    esp, root = found["partitions"]
+    assert (found["sectorsize"], esp["start"] * sector, esp["size"] * sector) == (sector, 1 << 20, 512 << 20)
+    assert 0 <= 8 * GIB - (root["start"] + root["size"]) * sector < 2 << 20
+    # the kernel need not offer partitions of loop devices
+    argv += ["--offset", str(esp["start"] * sector), "--sizelimit", str(esp["size"] * sector)]
+    device = subprocess.run([*argv, str(tmp_path / "disk")], text=True, check=True, capture_output=True).stdout.strip()
+    try:
+        io_install.make_esp(device, "12345678")
+        with open(device, "rb") as stream:
+            boot = stream.read(4096)
+    finally:
+        subprocess.run(["losetup", "--detach", device], check=True)
+    # https://en.wikipedia.org/wiki/Design_of_the_FAT_file_system#BPB: bytes of a sector, and the kind of the file system
+    assert (int.from_bytes(boot[11:13], "little"), boot[82:90]) == (sector, b"FAT32   ")
 
 
 @pytest.mark.parametrize(("value", "found"), [(None, []), ([], []), ("S1", ["S1"]), (["S1"], ["S1"]), ("S1, ", ["S1"])])
