@@ -41,7 +41,7 @@ options:
     type: str
   state:
     description:
-      - V(prepared) creates the one-time ssh key of the migration and returns the public key.
+      - V(prepared) creates the one-time ssh key of the migration, and returns the public key and the O(hooks) that the key may run on the source.
       - V(migrated) migrates the master, or resumes its migration.
       - V(rolled_back) stops the VM and lets the source serve again, also after a finished migration. Data written to the master
         since then stays on the VM's disk only, and another migration is refused without O(discard_vm_data).
@@ -142,6 +142,7 @@ EXAMPLES = r"""
     purpose: migrate
     public_key: "{{ prepared.public_key }}"
     allowed_from: [192.0.2.11]
+    commands: "{{ prepared.commands }}"
   delegate_to: laptop
 
 - name: Gather facts of the source
@@ -203,6 +204,14 @@ key_marker:
   description: The comment at the end of that key.
   returned: O(state=prepared)
   type: str
+commands:
+  description:
+    - Commands of the O(hooks) on the source, as M(reduced.footprint.one_time_key#module) takes them.
+    - Those of a migration that is running, or was interrupted in the pause, because it continues with them.
+  returned: O(state=prepared)
+  type: list
+  elements: list
+  sample: [[/usr/local/bin/drain]]
 plan:
   description: What would be done.
   returned: in check mode with O(source_facts)

@@ -62,6 +62,26 @@ def test_the_key_of_a_source_that_is_unchanged_is_withdrawn(tmp_path: pathlib.Pa
     assert failing(ControlNode(tmp_path, "master_migrate", "master_migrate_info", "one_time_key"), now) == ["absent"]
 
 
+def test_the_key_runs_the_hooks_of_the_job_that_uses_it(tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "master_migrate", "one_time_key", "command")
+    text = (ROLE / "tasks/key.yml").read_text("utf-8").replace("ansible.builtin.command", "reduced.footprint.command")
+    control.answers = {
+        "command metal2": {"stdout": '[{"prefsrc": "192.0.2.12"}]'},
+        "master_migrate metal2": {"public_key": "k", "commands": [["/usr/local/bin/drain"]]},
+        "one_time_key metal1": {"changed": True},
+    }
+    hooks = [{"phase": "quiesce", "on": "source", "command": ["/usr/local/bin/other"]}]
+    given = {"master_migrate_name": "master", "master_migrate_source": "metal1", "master_migrate_hooks": hooks, "__master_migrate_key_address": "192.0.2.2"}
+    code, output = control.play(yaml.safe_load(text), **given)
+    assert code == 0, output
+    assert [call["arguments"]["hooks"] for call in control.calls("master_migrate")] == [hooks]
+    assert [call["arguments"]["commands"] for call in control.calls("one_time_key")] == [[["/usr/local/bin/drain"]]]
+    # nothing is placed if another migration runs
+    control.answers["master_migrate metal2"] = {"failed": True, "msg": "hooks: the migration master is running with other hooks."}
+    code, output = control.play(yaml.safe_load(text), **given)
+    assert code != 0 and not control.calls("one_time_key"), output
+
+
 @pytest.mark.parametrize(("address", "good"), [("192.0.2.11", True), ("192.0.2.11/24", True), ("laptop.example.com", False), ("2001:db8::11", False)])
 def test_the_master_needs_an_ipv4_address(tmp_path: pathlib.Path, address: str, good: bool) -> None:
     steps = [task for task in yaml.safe_load((ROLE / "tasks/prepare.yml").read_text("utf-8")) if task["name"] == "Check the addresses of the master"]

@@ -15,6 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.pl
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.run_copy import destination
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_guard, run_return, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import layout_of, vm_details
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_hooks import Hook, parse_hooks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import STOP_AFTER, MigrationSpec, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import MigrationFailed, still_running, summary
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import find_problems, find_warnings, fixup_context, own_vm
@@ -69,10 +70,7 @@ def migrate(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.A
     """
     state = params["state"]
     if state == "prepared":
-        store = JournalStore(_name(params))
-        if not check_mode:
-            run_jobs.await_ending(store, io_units.unit_name(store.name))
-        return run_jobs.prepare_key(store.directory, store.name, check_mode=check_mode)
+        return _prepared(params, check_mode)
     if state == "migrated":
         return _migrated(params, check_mode)
     return _backward(params, check_mode)
@@ -86,6 +84,33 @@ def _name(params: t.Mapping[str, t.Any]) -> str:
     return parse_name(name, "name")
 
 
+def _prepared(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """Create the one-time key, and return the hooks on the source that it may run: those of the job that uses it."""
+    store = JournalStore(_name(params))
+    if not check_mode:
+        run_jobs.await_ending(store, io_units.unit_name(store.name))
+    job = store.read_job()
+    hooks = parse_hooks(params.get("hooks") or [])
+    if job and (_refuse_other_hooks(store.name, job["params"], hooks) or _in_pause(store.read())):
+        hooks = parse_hooks(job["params"].get("hooks") or [])
+    commands = [list(hook.command) for hook in hooks if hook.on == "source"]
+    return {**run_jobs.prepare_key(store.directory, store.name, check_mode=check_mode), "commands": commands}
+
+
+def _refuse_other_hooks(name: str, running: t.Mapping[str, t.Any], hooks: t.Sequence[Hook]) -> bool:
+    """Return whether a worker runs; its key can run its own hooks on the source only.
+
+    :arg running: the request of the worker.
+    :arg hooks: those of another request, which is to wait for the worker; empty for any.
+    :raises RefusedError: a worker runs, with other hooks.
+    """
+    active = io_units.unit_active(io_units.unit_name(name))
+    if active and hooks and tuple(hooks) != parse_hooks(running.get("hooks") or []):
+        hint = "Wait until it ends, for example by a run with its hooks or without any, or roll it back; then run again."
+        raise RefusedError(f"the migration {name} is running with other hooks.", "hooks", hint)
+    return active
+
+
 def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
     facts = params.get("source_facts") or None
     store = JournalStore(_name(params))
@@ -96,6 +121,8 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     spec = parse_spec(given)
     if journal and journal.state in ("done", "retired"):
         return {"changed": False, "migration": described(journal), "summary": summary(described(journal))}
+    if job:
+        _refuse_other_hooks(store.name, job["params"], spec.hooks)
     _refuse_data_loss(store.name, journal, params)
     if journal:
         _refuse_moved(journal)

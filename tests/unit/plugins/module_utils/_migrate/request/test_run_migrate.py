@@ -90,6 +90,47 @@ def test_data_of_a_vm_that_served_is_not_copied_over(store, check_mode):
     assert store.started and run_return.VM_DATA not in store.read().facts
 
 
+DRAIN = {"phase": "quiesce", "when": "before", "on": "source", "command": ["/usr/local/bin/drain"], "command_timeout": 600}
+NOTE = {"phase": "commit", "when": "after", "on": "destination", "command": ["/usr/local/bin/note"], "command_timeout": 600}
+OTHER = {**DRAIN, "command": ["/usr/local/bin/other"]}
+
+
+def prepare(store, monkeypatch, hooks, check_mode=False):
+    monkeypatch.setattr(run_migrate.run_jobs, "prepare_key", lambda directory, name, check_mode: {"changed": False, "public_key": "k"})
+    return run_migrate.migrate({"state": "prepared", "name": "master", "hooks": hooks}, check_mode=check_mode)["commands"]
+
+
+def migrate_with(hooks, check_mode=False):
+    return run_migrate.migrate({**request("192.0.2.2/24"), "hooks": hooks}, check_mode=check_mode)
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_other_hooks_do_not_replace_those_of_a_running_migration(store, monkeypatch, check_mode):
+    assert prepare(store, monkeypatch, [DRAIN, NOTE], check_mode) == [["/usr/local/bin/drain"]]
+    store.write_job({"action": "migrate", "params": {**request("192.0.2.2/24"), "hooks": [DRAIN, NOTE]}})
+    store.write(Journal(name="master", state="failed", started=1.0, phases=PHASES))
+    # one that failed before the pause is started again with the new ones
+    assert prepare(store, monkeypatch, [OTHER], check_mode) == [["/usr/local/bin/other"]]
+    store.write(Journal(name="master", state="running", started=1.0, phases=PHASES))
+    monkeypatch.setattr(run_migrate.io_units, "unit_active", lambda name: True)
+    for hooks in ([OTHER], [DRAIN], [NOTE, DRAIN]):
+        for run in (lambda given: prepare(store, monkeypatch, given, check_mode), lambda given: migrate_with(given, check_mode)):
+            with pytest.raises(RefusedError, match="the migration master is running with other hooks") as caught:
+                run(hooks)
+            assert caught.value.path == "hooks" and caught.value.hint
+    # it is awaited
+    for hooks in ([DRAIN, NOTE], []):
+        assert prepare(store, monkeypatch, hooks, check_mode) == [["/usr/local/bin/drain"]]
+    assert migrate_with([DRAIN, NOTE])["changed"] and migrate_with([])["changed"] and not store.started
+
+
+def test_a_migration_that_was_interrupted_in_the_pause_keeps_its_hooks(store, monkeypatch):
+    # it continues with the request that it was started with
+    store.write_job({"action": "migrate", "params": {**request("192.0.2.2/24"), "hooks": [DRAIN]}})
+    store.write(Journal(name="master", state="failed", started=1.0, phases={**PHASES, "quiesce": {}}))
+    assert prepare(store, monkeypatch, [OTHER]) == [["/usr/local/bin/drain"]]
+
+
 def test_the_vm_itself_is_refused_before_anything_is_stored(store, monkeypatch):
     monkeypatch.setattr(run_migrate, "vm_details", lambda spec: types.SimpleNamespace(name="master", macs=("52:54:00:00:00:01",)))
     facts = {"machine_id": FIRST, "host_keys": ["ssh-ed25519 AAAA"], "interfaces": [{"name": "enp1", "mac": "52:54:00:00:00:01"}]}
