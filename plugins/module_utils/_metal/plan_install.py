@@ -19,7 +19,7 @@ ESP, BIOS_BOOT, ROOT, VOLUMES = "esp", "bios_boot", "root", "volumes"
 WRITE, CONTINUE, COMPLETE = "write", "continue", "complete"
 _ESP_SIZE = 512 * MIB
 _BIOS_BOOT_SIZE = MIB
-#: BIOS boots from disks with these only: https://en.wikipedia.org/wiki/Advanced_Format
+#: BIOS boots from disks with these only.
 _SECTOR = 512
 #: What the tables at both ends and the metadata of LVM occupy at most.
 _TABLES = 8 * MIB

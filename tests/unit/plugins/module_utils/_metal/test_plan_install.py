@@ -210,7 +210,7 @@ def test_sizes_are_the_same_with_sectors_of_any_size(sector: int, tmp_path: path
             boot = stream.read(4096)
     finally:
         subprocess.run(["losetup", "--detach", device], check=True)
-    # https://en.wikipedia.org/wiki/Design_of_the_FAT_file_system#BPB: bytes of a sector, and the kind of the file system
+    # of the BIOS parameter block: bytes of a sector, and the kind of the file system
     assert (int.from_bytes(boot[11:13], "little"), boot[82:90]) == (sector, b"FAT32   ")
 
 
