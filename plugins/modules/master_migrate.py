@@ -206,7 +206,7 @@ key_marker:
   type: str
 commands:
   description:
-    - Commands of the O(hooks) on the source, as M(reduced.footprint.one_time_key#module) takes them.
+    - Commands of the O(hooks) on the source, as M(reduced.footprint.one_time_key) takes them.
     - Those of a migration that is running, or was interrupted in the pause, because it continues with them.
   returned: O(state=prepared)
   type: list
