@@ -13,6 +13,7 @@ import typing as t
 import pytest
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import build_status
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
@@ -27,6 +28,7 @@ FACTS = {"distribution": "Debian", "distribution_release": "trixie", "interfaces
 KOLLA = {"c1": {"ansible_host": "192.0.2.1", "ansible_facts": FACTS, "export_kolla_external_interface": "eth1"}}
 LOOKS = {"c1": {}}
 FOUND = {"metal1": [{"id": "c1", "name": "c1", "uuid": "u", "cluster": "lab", "state": "running"}]}
+AUTHORITY = io_certificates.make_authority("galera/ca", 0, 10).certificate
 #: What is piped into the filter, its arguments, and what its answer must contain.
 CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
     "add_server_steps": (
@@ -111,6 +113,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         lambda found: not found["ok"] and found["source"] == "metal1" and "needs 1" in found["why"][0],
     ),
     "rolling_restart_plan": (LOOKS, (MEMBERS, "restart", "galera"), lambda found: not found["ok"] and found["why"]),
+    "same_authority": (AUTHORITY, ("",), lambda found: found is True),
     "server_replacement_plan": (
         {"name": "metal1"},
         ({"servers": {"metal1": "192.0.2.11"}, "members": {}}, {}, {"metal1": {"vms": [], "identity": {"here": {"machine_id": "1" * 32}, "records": []}}}),
