@@ -15,6 +15,7 @@ import typing as t
 import pytest
 import yaml
 
+from tests.support.controlplane import look
 from tests.support.control_node import ROOT, ControlNode
 
 NONE: dict[str, t.Any] = {"package": None}
@@ -57,6 +58,21 @@ def test_a_limit_that_excludes_members_is_refused(tmp_path: pathlib.Path) -> Non
     control = ControlNode(tmp_path, "controlplane_info")
     code, output = control.run("reduced.footprint.rolling_restart", "--limit", "metal1", "-e", json.dumps({"galera_group": "virt"}))
     assert code != 0 and "metal2 is excluded by --limit, but all members are checked before and after each one." in " ".join(output.split()), output
+
+
+@pytest.mark.parametrize("limit, expected", [([], "several environments (blue, red)"), (["--limit", "metal2"], "1. galera on metal2")])
+def test_a_run_restarts_the_members_of_its_environment(limit: list[str], expected: str, tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "controlplane_info", "controlplane_lock")
+    for name in ("metal1", "metal2"):
+        control.answers |= {f"controlplane_lock {name}": LOCKED, f"controlplane_info {name}": {"changed": False, "controlplane": look(False)}}
+    (tmp_path / "host_vars").mkdir()
+    for name, environment in (("metal1", "red"), ("metal2", "blue")):
+        (tmp_path / f"host_vars/{name}.yml").write_text(f"footprint_environment: {environment}\ngalera_group: {environment}_galera\n", "utf-8")
+    (tmp_path / "more.yml").write_text("{red_galera: {hosts: {metal1: {}}}, blue_galera: {hosts: {metal2: {}}}}", "utf-8")
+    given = ["-i", str(tmp_path / "more.yml"), "--check", "-e", "rolling_restart_components=galera"]
+    _code, output = control.run("reduced.footprint.rolling_restart", *given, *limit)
+    assert expected in " ".join(output.split()), output
+    assert {call["host"] for call in control.calls("controlplane_info")} == ({"metal2"} if limit else set())
 
 
 LOCKED = {"changed": False, "holder": {"playbook": "rolling_restart"}}

@@ -171,6 +171,12 @@ def test_bad_conditions_are_named() -> None:
         call("controlplane_gate", LOOKS, MEMBERS, [], [], {"sizes": {"nope": 3}})
 
 
+def test_hosts_of_several_environments_are_named() -> None:
+    hostvars = {"c1": {"footprint_environment": "red"}, "c2": {"footprint_environment": "blue"}}
+    with pytest.raises(AnsibleFilterError, match=r"controlplane_members: the hosts of this run are of several environments \(blue, red\)"):
+        call("controlplane_members", hostvars, {}, ["c1", "c2"])
+
+
 def test_witnesses_are_read_from_the_state_of_their_service() -> None:
     stopped = {"cluster_uuid": "u", "seqno": 3}
     running = {"units": {"garbd@lab.service": {"state": "active"}}, "facts": {}, "problems": []}
