@@ -53,7 +53,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
     ),
     "controlplane_members": (HOSTVARS, (GROUPS,), lambda found: found["galera"] == ["c1"]),
     "galera_decision": ({"c1": None}, (), lambda found: found["action"] == "refuse" and found["reason"]),
-    "galera_tls_decision": ([{"tls": "off", "tls_written": "off"}, None], (True,), lambda found: found == {"wanted": True, "steps": ["both", "on"]}),
+    "galera_tls_decision": (
+        [{"tls": "off", "tls_written": "off"}, None],
+        (True,),
+        lambda found: found == {"wanted": True, "steps": ["both", "on"], "changing": True},
+    ),
     "keystone_keys_decision": ({"c1": {"fingerprints": {}}}, (), lambda found: found["action"] == "create" and found["leader"] == "c1"),
     "kolla_export": (
         "[control]\nx\n[network]\n[compute]\n[monitoring]\n[storage]\n[all:children]\ncontrol\n",
