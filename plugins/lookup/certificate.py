@@ -19,7 +19,8 @@ description:
   - A CA is renewed in the last two of its ten years, with the same name and key. Certificates that were signed before are valid with the new one, and
     those that are signed afterwards with the earlier one, so no member has to be stopped. A CA without its key, and one that another CA has signed,
     are not renewed.
-  - A file may be encrypted with C(ansible-vault) afterwards; such a file is never changed. Remove that of a certificate when its addresses change, and decrypt that of a CA in the last two years.
+  - A file may be encrypted with C(ansible-vault) afterwards; such a file is never changed. Remove that of a certificate when its
+    addresses change, and decrypt that of a CA in the last two years.
   - In check mode nothing is written. The texts of missing keys and certificates are empty; instead of one that would be renewed, another one is
     returned, so that tasks report the change.
 extends_documentation_fragment:

@@ -14,7 +14,14 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
-from ansible_collections.reduced.footprint.plugins.module_utils._certificate.plan_certificate import AUTHORITY_DAYS, AUTHORITY_RENEW_DAYS, DAY, Found, why_new, why_new_authority
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate.plan_certificate import (
+    AUTHORITY_DAYS,
+    AUTHORITY_RENEW_DAYS,
+    DAY,
+    Found,
+    why_new,
+    why_new_authority,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_lock, io_secret_file
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import secret_name

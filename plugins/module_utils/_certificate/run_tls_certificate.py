@@ -15,7 +15,15 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
 from ansible_collections.reduced.footprint.plugins.module_utils._certificate.io_certificates import Pair
-from ansible_collections.reduced.footprint.plugins.module_utils._certificate.plan_certificate import AUTHORITY_DAYS, AUTHORITY_RENEW_DAYS, DAY, Found, complaints, why_new, why_new_authority
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate.plan_certificate import (
+    AUTHORITY_DAYS,
+    AUTHORITY_RENEW_DAYS,
+    DAY,
+    Found,
+    complaints,
+    why_new,
+    why_new_authority,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc

@@ -61,7 +61,10 @@ def test_the_authority_of_running_members_is_kept(tls: str | None, present: str,
     assert (code == 0) == good and (good or "galera/ca: the certificate of metal2 is signed by another authority" in " ".join(output.split())), output
 
 
-@pytest.mark.parametrize("wanted, units, good", [(OLD, "active", True), (RENEWED, "active", True), (NEW, "active", False), (NEW, "inactive", True), ("", "active", True)])
+@pytest.mark.parametrize(
+    "wanted, units, good",
+    [(OLD, "active", True), (RENEWED, "active", True), (NEW, "active", False), (NEW, "inactive", True), ("", "active", True)],
+)
 def test_ovn_keeps_the_authority_of_running_members(wanted: str, units: str, good: bool, tmp_path: pathlib.Path) -> None:
     (tmp_path / "ca.pem").write_text(text(OLD), "utf-8")
     tasks = yaml.safe_load((ROOT / "roles/ovn_database/tasks/authority.yml").read_text("utf-8"))
