@@ -18,7 +18,7 @@ description:
   - Uses the same rule as the roles. The members of a service are the hosts of the group named by its variable, for example
     C(galera_group), else of the group with the name of the service, else of the group C(controller).
   - Does not check whether the service is installed on these hosts.
-positional: groups
+positional: groups, hosts
 options:
   _input:
     description: The variables of all hosts, C(hostvars).
@@ -28,6 +28,13 @@ options:
     description: The groups of the inventory, C(groups).
     type: dict
     required: true
+  hosts:
+    description:
+      - The hosts that ask, for example C([inventory_hostname]) or C(ansible_play_hosts_all). If they have a C(footprint_environment), variables of hosts of
+        other environments do not count; hosts of several environments are an error. By default the variables of all hosts count.
+    type: list
+    elements: str
+    default: []
 """
 
 EXAMPLES = r"""
@@ -44,12 +51,17 @@ _value:
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import members_of
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
 
-def controlplane_members(hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]]) -> dict[str, list[str]]:
+def controlplane_members(
+    hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]], hosts: t.Sequence[str] = ()
+) -> dict[str, list[str]]:
     """Return service → its hosts; see :func:`members_of`."""
     try:
-        return members_of(groups, hostvars)
+        return members_of(groups, hostvars, hosts)
+    except InputError as error:
+        raise AnsibleFilterError(f"controlplane_members: {error}") from None
     except (TypeError, AttributeError, KeyError) as error:
         raise AnsibleFilterError(f"controlplane_members: expected hostvars and groups: {error!r}") from None
 

@@ -42,19 +42,22 @@ _value:
   description:
     - The decision with V(wanted) (whether TLS is wanted) and V(steps), the stages in order, of V(off), V(both) and V(on). All members
       complete one before any of them starts the next.
+    - V(changing) is whether a running member must still reach the last stage. Until then witnesses must stay out of the cluster, because they use
+      either TLS or plain text.
   type: dict
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_tls import tls_steps, tls_wanted
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_tls import tls_changing, tls_steps, tls_wanted
 
 
 def galera_tls_decision(looks: t.Iterable[t.Mapping[str, t.Any] | None], asked: bool | None = None) -> dict[str, t.Any]:
-    """Return the decision as plain values; see :func:`tls_wanted` and :func:`tls_steps`."""
+    """Return the decision as plain values; see :func:`tls_wanted`, :func:`tls_steps` and :func:`tls_changing`."""
     try:
         looks = list(looks)
         wanted = tls_wanted(None if asked is None else bool(asked), looks)
-        return {"wanted": wanted, "steps": list(tls_steps([(facts or {}).get("tls") for facts in looks], wanted))}
+        live = [(facts or {}).get("tls") for facts in looks]
+        return {"wanted": wanted, "steps": list(tls_steps(live, wanted)), "changing": tls_changing(live, wanted)}
     except (AttributeError, TypeError) as error:
         raise AnsibleFilterError(f"galera_tls_decision: expected results of galera_info: {error!r}") from None
 

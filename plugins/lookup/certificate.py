@@ -13,10 +13,14 @@ short_description: Issue a certificate once and store it with its key on the con
 description:
   - Returns the private key, the certificate and the CA certificate for a name, in PEM format. A missing certificate or CA is created
     and stored on the control node, key and certificate in one file that only its owner can read (mode 0600, in directories with mode 0700).
-  - The certificates are valid for both server and client authentication, as members of a cluster need it, and for ten years. A certificate
-    that lacks a requested address or name, was signed by another CA, or expires within 30 days, is renewed; remove the file to get
+  - The certificates are valid for both server and client authentication, as members of a cluster need it, and for ten years, but not longer than their
+    CA. A certificate that lacks a requested address or name, was signed by another CA, or expires within 30 days, is renewed; remove the file to get
     a new certificate earlier.
-  - A file may be encrypted with C(ansible-vault) afterwards; such a file is never changed. Remove it when its addresses change.
+  - A CA is renewed in the last two of its ten years, with the same name and key. Certificates that were signed before are valid with the new one, and
+    those that are signed afterwards with the earlier one, so no member has to be stopped. A CA without its key, and one that another CA has signed,
+    are not renewed.
+  - A file may be encrypted with C(ansible-vault) afterwards; such a file is never changed. Remove that of a certificate when its
+    addresses change, and decrypt that of a CA in the last two years.
   - In check mode nothing is written. The texts of missing keys and certificates are empty; instead of one that would be renewed, another one is
     returned, so that tasks report the change.
 extends_documentation_fragment:

@@ -114,7 +114,7 @@ controlplane:
       description:
         - Each service with its C(units) (state, process, start time (UTC), unit file and systemd's invocation ID), its own C(problems), and
           C(facts), which are C(null) if the service does not answer.
-        - C(certificate), if it has one, with the time at which it C(expires) (UTC), and the C(days) left.
+        - C(certificate), if it has one, with the time at which it or its authority C(expires) (UTC), and the C(days) left.
         - With O(packages=true) each unit has its C(package), and is C(stale) if it was started before that package was installed, or is
           stopped.
         - The facts of V(galera) are those of RV(reduced.footprint.galera_info#module:galera). V(rabbitmq) has C(members), C(running),

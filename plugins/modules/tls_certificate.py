@@ -14,7 +14,7 @@ author:
 description:
   - Without O(certificate), creates a certificate authority and a certificate signed by it, once, in files that only their owner can
     read. The certificate is renewed before it expires and when names change; the authority is kept, so clients that trust it
-    are not affected.
+    are not affected. In the last two of its ten years it is renewed with the same key; clients may use the earlier one until it expires.
   - A certificate given with O(certificate) is only checked. It must be valid now and match its key.
   - Run it on the control node, where Python's cryptography is installed with Ansible; the role C(load_balancer) does so.
 requirements:

@@ -22,7 +22,8 @@ from unittest import mock
 from lxml import etree
 
 from ansible_collections.reduced.footprint.plugins.filter.maintenance_plan import maintenance_plan
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_rolling, run_write_probe
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_rolling, run_run_lock, run_write_probe
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_backup import Backup
 from ansible_collections.reduced.footprint.plugins.module_utils._host.identity import io_identity
 from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.model_identity import REPLACING, Identity, Machine
@@ -73,6 +74,7 @@ SOURCE = {
 REPORT = {"name": NAME, "state": "running", "phase": "precopy"}
 COMMANDS = [["/usr/bin/systemctl", "stop", "backup.timer"], ["/usr/local/bin/after"]]
 NOTE = Moved("7", "lab", "web", UUID, "metal2", "2026-11-24T10:00:00Z", MOVED)
+RUN = {"node": "admin", "machine": "m", "boot": "b", "namespace": "n", "process": "7", "start": "9", "user": "root", "playbook": "rolling_restart"}
 REPLACED = Replacement("7", "lab", UUID, "20261125T190000Z", "metal1", "metal2", RETIRED, ("/pool/7-disk0.qcow2.replaced-20261125T190000Z",))
 SERVER = Identity("metal2", Machine("1" * 32, UUID, "192.0.2.12"), "20261125T190000Z", REPLACING, (Machine("0" * 32),), "confirmed by a person")
 OWNER = xml_metadata.Ownership(
@@ -243,6 +245,9 @@ def _host(home: pathlib.Path, work: pathlib.Path) -> None:
         with mock.patch.object(io_trial, "run", lambda *unused, **more: io_trial.current().set_state(io_deadman.STATE_APPLIED)):
             io_trial.start(CHANGE, 60)
     _keep(home, "network_trial", work / "network" / "plan.json")
+    with mock.patch.object(io_lock, "lock_folder", lambda: work / "locks"):
+        run_run_lock.take(RUN, takeover=False, check_mode=False)
+    _keep(home, "controlplane_run", work / "locks" / run_run_lock.FILE)
     with mock.patch.object(run_write_probe, "io_units", mock.Mock(unit_active=lambda unit: False)):
         run_write_probe.start("192.0.2.20", 3306, False, patience=0, home=work)
     _keep(home, "write_probe", work / "target")

@@ -15,6 +15,7 @@ import typing as t
 import pytest
 import yaml
 
+from tests.support.controlplane import look
 from tests.support.control_node import ROOT, ControlNode
 
 NONE: dict[str, t.Any] = {"package": None}
@@ -57,3 +58,45 @@ def test_a_limit_that_excludes_members_is_refused(tmp_path: pathlib.Path) -> Non
     control = ControlNode(tmp_path, "controlplane_info")
     code, output = control.run("reduced.footprint.rolling_restart", "--limit", "metal1", "-e", json.dumps({"galera_group": "virt"}))
     assert code != 0 and "metal2 is excluded by --limit, but all members are checked before and after each one." in " ".join(output.split()), output
+
+
+@pytest.mark.parametrize("limit, expected", [([], "several environments (blue, red)"), (["--limit", "metal2"], "1. galera on metal2")])
+def test_a_run_restarts_the_members_of_its_environment(limit: list[str], expected: str, tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "controlplane_info", "controlplane_lock")
+    for name in ("metal1", "metal2"):
+        control.answers |= {f"controlplane_lock {name}": LOCKED, f"controlplane_info {name}": {"changed": False, "controlplane": look(False)}}
+    (tmp_path / "host_vars").mkdir()
+    for name, environment in (("metal1", "red"), ("metal2", "blue")):
+        (tmp_path / f"host_vars/{name}.yml").write_text(f"footprint_environment: {environment}\ngalera_group: {environment}_galera\n", "utf-8")
+    (tmp_path / "more.yml").write_text("{red_galera: {hosts: {metal1: {}}}, blue_galera: {hosts: {metal2: {}}}}", "utf-8")
+    given = ["-i", str(tmp_path / "more.yml"), "--check", "-e", "rolling_restart_components=galera"]
+    _code, output = control.run("reduced.footprint.rolling_restart", *given, *limit)
+    assert expected in " ".join(output.split()), output
+    assert {call["host"] for call in control.calls("controlplane_info")} == ({"metal2"} if limit else set())
+
+
+LOCKED = {"changed": False, "holder": {"playbook": "rolling_restart"}}
+BUSY = {"failed": True, "msg": "deploy_controllers of root on admin has been restarting members"}
+
+
+@pytest.mark.parametrize("answer, allowed", [(LOCKED, True), (BUSY, False), ({"unreachable": True, "msg": "timed out"}, True)])
+def test_one_host_on_which_another_run_restarts_members_ends_the_run(answer: dict[str, t.Any], allowed: bool, tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "controlplane_lock")
+    control.answers = {"controlplane_lock metal1": LOCKED, "controlplane_lock metal2": answer}
+    tasks = ROOT / "playbooks/tasks"
+    guarded = [{"import_tasks": str(tasks / "controlplane_lock.yml")}, {"debug": {"msg": "restarted {{ inventory_hostname }}"}}]
+    unlock = [{"import_tasks": str(tasks / "controlplane_unlock.yml")}]
+    code, output = control.play([{"block": guarded, "always": unlock}], "virt", __controlplane_lock_playbook="rolling_restart")
+    assert (code == 0, "restarted metal1" in output, BUSY["msg"] in output) == (allowed, allowed, not allowed), output
+    # also on the host that had let this run begin
+    assert [call["host"] for call in control.calls() if call["arguments"].get("state") == "absent"] == ["metal1", "metal2"]
+
+
+@pytest.mark.parametrize("playbook", ["rolling_restart", "deploy_controllers"])
+def test_members_are_changed_only_while_no_other_run_does(playbook: str) -> None:
+    plays = yaml.safe_load((ROOT / f"playbooks/{playbook}.yml").read_text("utf-8"))
+    changing = {"tasks/deploy_step.yml", "tasks/rolling_restart_step.yml"}
+    found = [(task, inner) for play in plays for task in play.get("tasks", []) for inner in task.get("block", [task])]
+    blocks = [task for task, inner in found if inner.get("ansible.builtin.include_tasks") in changing]
+    assert [block["block"][0].get("ansible.builtin.import_tasks") for block in blocks] == ["tasks/controlplane_lock.yml"]
+    assert [task.get("ansible.builtin.import_tasks") for task in blocks[0]["always"]] == ["tasks/controlplane_unlock.yml"]

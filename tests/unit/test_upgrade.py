@@ -16,8 +16,8 @@ from unittest import mock
 import pytest
 from lxml import etree
 
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import run_write_probe
-from ansible_collections.reduced.footprint.plugins.module_utils._core import model_schema, run_secret
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import run_run_lock, run_write_probe
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_lock, model_schema, run_secret
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_backup import parse_note
 from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.model_identity import parse_identity
@@ -101,6 +101,13 @@ def standby_record(home: pathlib.Path, text: bytes) -> t.Any:
 def standby_partial(home: pathlib.Path, text: bytes) -> t.Any:
     place(text, home / "m" / "partial.json")
     return CopyStore("m", home).partial()
+
+
+def controlplane_run(home: pathlib.Path, text: bytes) -> t.Any:
+    place(text, home / "locks" / run_run_lock.FILE)
+    with mock.patch.object(io_lock, "lock_folder", lambda: home / "locks"):
+        found = run_run_lock.take({}, takeover=False, check_mode=True)
+    return {key: found[key] for key in found if key != "since"}
 
 
 def host_facts(home: pathlib.Path, text: bytes) -> t.Any:
@@ -234,6 +241,7 @@ READERS: t.Mapping[str, tuple[t.Any, ...]] = {
     "allow_list": (allow_list, None),
     "backup": (lambda home, text: parse_note(text.decode(), "a file"), state_files.BACKUP),
     "maintenance": (maintenance, (True, [{"name": "c1", "action": "stop", "destination": "", "id": "", "cluster": ""}])),
+    "controlplane_run": (controlplane_run, state_files.RUN),
     "rolling_restart": (rolling, "2026-11-24"),
     "block_hashes": (block_hashes, True, False),
     "manifest": (manifest, Header("a1", 5), None),

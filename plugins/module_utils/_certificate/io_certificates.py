@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import math
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
@@ -73,11 +74,32 @@ def make_authority(common: str, now: float, days: int) -> Pair:
     return _pair(builder.sign(key, hashes.SHA256()), key)
 
 
+def renew_authority(authority: Pair, now: float, days: int) -> Pair:
+    """Return an authority with the key, the name and the extensions of another one, and a new end.
+
+    Each of the two accepts what the other has signed, because certificates name the key of their authority, not its serial number.
+
+    :arg authority: an authority that :func:`read` accepts, and that is :func:`signed_by` itself.
+    :raises BackendError: the library is not installed.
+    """
+    need_cryptography()
+    key = _read_key(authority.key, "authority")
+    old = x509.load_pem_x509_certificate(authority.certificate.encode("ascii"))
+    end = datetime.datetime.fromtimestamp(now + days * 86400, datetime.timezone.utc)
+    builder = _begin(old.subject, old.subject, key, now, end)
+    for extension in old.extensions:
+        # other tools write the old serial number into this one, which an authority does not need
+        if not isinstance(extension.value, x509.AuthorityKeyIdentifier):
+            builder = builder.add_extension(extension.value, critical=extension.critical)
+    return _pair(builder.sign(key, hashes.SHA256()), key)
+
+
 def make_certificate(authority: Pair, common: str, names: t.Iterable[str], now: float, days: int, *, client: bool = False) -> Pair:
-    """Return a server certificate with a new key.
+    """Return a server certificate with a new key, which does not outlive its authority.
 
     :arg authority: an authority that :func:`read` accepts.
     :arg names: subject alternative names, DNS names and addresses.
+    :arg days: its validity, if the authority is valid as long.
     :arg client: whether it is also valid for client authentication.
     :raises BackendError: the library is not installed.
     """
@@ -92,7 +114,7 @@ def make_certificate(authority: Pair, common: str, names: t.Iterable[str], now: 
         except ValueError:
             alternatives.append(x509.DNSName(name))
     uses = [ExtendedKeyUsageOID.SERVER_AUTH, *([ExtendedKeyUsageOID.CLIENT_AUTH] if client else [])]
-    builder = _builder(_name(common), issuer.subject, key, now, days)
+    builder = _builder(_name(common), issuer.subject, key, now, days, _moment(issuer, "not_valid_after"))
     builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage(digital_signature=True), critical=True)
@@ -132,6 +154,15 @@ def read(pair: Pair, path: str, key_path: str, hint: str = _REMOVE) -> Read:
     )
 
 
+def expires(certificate: str, path: str) -> float:
+    """Return when a certificate ends, in seconds since the epoch.
+
+    :arg path: its path in errors.
+    :raises InputError: it is invalid.
+    """
+    return _moment(_load(certificate, path, _REMOVE), "not_valid_after")
+
+
 def signed_by(certificate: str, authority: str, path: str) -> bool:
     """Whether a certificate is signed by an authority.
 
@@ -145,6 +176,19 @@ def signed_by(certificate: str, authority: str, path: str) -> bool:
     except (InvalidSignature, UnsupportedAlgorithm, AttributeError, TypeError):
         return False
     return one.issuer == other.subject
+
+
+def authorities(text: str, path: str) -> frozenset[tuple[str, bytes]]:
+    """Return the name and the public key of each certificate in a text: what decides whether one authority accepts what another has signed.
+
+    :raises InputError: one of them is invalid.
+    :raises BackendError: the library is not installed.
+    """
+    need_cryptography()
+    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+    found = [_load(begin + part.partition(end)[0] + end + "\n", path, "Use certificates in PEM format.") for part in text.split(begin)[1:]]
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return frozenset((one.subject.rfc4514_string(), one.public_key().public_bytes(serialization.Encoding.DER, form)) for one in found)
 
 
 def pair_of(text: str, path: str) -> Pair:
@@ -174,17 +218,20 @@ def _name(common: str) -> t.Any:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common[:64])])
 
 
-def _builder(subject: t.Any, issuer: t.Any, key: t.Any, now: float, days: int) -> t.Any:
-    begin = datetime.datetime.fromtimestamp(now, datetime.timezone.utc)
+def _builder(subject: t.Any, issuer: t.Any, key: t.Any, now: float, days: int, latest: float = math.inf) -> t.Any:
+    end = datetime.datetime.fromtimestamp(min(now + days * 86400, latest), datetime.timezone.utc)
+    return _begin(subject, issuer, key, now, end).add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+
+
+def _begin(subject: t.Any, issuer: t.Any, key: t.Any, now: float, end: datetime.datetime) -> t.Any:
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(begin - _BACKDATED)
-        .not_valid_after(begin + datetime.timedelta(days=days))
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .not_valid_before(datetime.datetime.fromtimestamp(now, datetime.timezone.utc) - _BACKDATED)
+        .not_valid_after(end)
     )
 
 

@@ -7,9 +7,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import typing as t
 
 DAY = 86400
+#: Validity of an authority, and when it is renewed before its end. Until then, the earlier one is valid on hosts and clients that have not got the new one.
+AUTHORITY_DAYS, AUTHORITY_RENEW_DAYS = 3650, 730
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,10 +44,11 @@ def why_new_authority(found: Found | None, now: float, renew: float) -> str | No
     return None
 
 
-def why_new(found: Found | None, wanted: t.Iterable[str], now: float, renew: float) -> str | None:
+def why_new(found: Found | None, wanted: t.Iterable[str], now: float, renew: float, latest: float = math.inf) -> str | None:
     """Return why a new certificate must be created; ``None`` if the existing one can be kept.
 
     :arg renew: seconds before its expiry at which it is renewed.
+    :arg latest: the end of its authority, which a new one would not outlive either.
     """
     if found is None:
         return "none exists"
@@ -56,7 +60,7 @@ def why_new(found: Found | None, wanted: t.Iterable[str], now: float, renew: flo
     if found.names != wanted:
         surplus, missing = sorted(found.names - wanted), sorted(wanted - found.names)
         return "the current one " + " and ".join([*(f"does not name {name}" for name in missing), *(f"still names {name}" for name in surplus)])
-    if found.not_after - now <= renew:
+    if found.not_after - now <= renew and found.not_after < latest:
         return f"the current one expires in {max(0, int((found.not_after - now) // DAY))} days"
     return None
 

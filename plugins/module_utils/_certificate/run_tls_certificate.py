@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import pathlib
 import time
@@ -14,12 +15,19 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
 from ansible_collections.reduced.footprint.plugins.module_utils._certificate.io_certificates import Pair
-from ansible_collections.reduced.footprint.plugins.module_utils._certificate.plan_certificate import DAY, Found, complaints, why_new, why_new_authority
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate.plan_certificate import (
+    AUTHORITY_DAYS,
+    AUTHORITY_RENEW_DAYS,
+    DAY,
+    Found,
+    complaints,
+    why_new,
+    why_new_authority,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 
-AUTHORITY_DAYS = 3650
 # Ansible ignores .txt files in a directory that is used as inventory.
 CA, CA_KEY, CERTIFICATE, KEY = "ca.txt", "ca-key.txt", "certificate.txt", "certificate-key.txt"
 
@@ -102,14 +110,23 @@ def _make(request: EdgeRequest, check_mode: bool, now: float) -> EdgeResult:
             f"{folder / CA_KEY} is missing: no certificate can be signed, and clients would not trust a new authority.",
             hint=f"Restore it, or remove {folder / CA} to create a new authority.",
         )
-    # a certificate must not outlive its authority
-    reason = why_new_authority(found, now, (request.days + request.renew_days) * DAY)
-    if reason:
+    own = authority and io_certificates.signed_by(authority.certificate, authority.certificate, str(folder / CA))
+    renewable = bool(own and found and found.fits and found.signed)
+    # one that another authority has signed is replaced when a certificate would outlive it
+    reason = why_new_authority(found, now, (AUTHORITY_RENEW_DAYS if renewable else request.days + request.renew_days) * DAY)
+    if reason and renewable and authority:
+        actions.append(f"renew the authority with the same key: {reason}")
+        # the current certificate and the new ones are valid with both
+        if not check_mode:
+            authority = io_certificates.renew_authority(authority, now, AUTHORITY_DAYS)
+            _keep(folder, CA, CA_KEY, authority)
+    elif reason:
         actions.append(f"create an authority: {reason}")
         authority = None if check_mode else io_certificates.make_authority(f"{request.common} authority", now, AUTHORITY_DAYS)
         _keep(folder, CA, CA_KEY, authority)
     seen = _found(certificate, folder, CERTIFICATE, KEY, authority)
-    reason = why_new(seen, request.names, now, request.renew_days * DAY)
+    latest = io_certificates.expires(authority.certificate, str(folder / CA)) if authority and not reason else math.inf
+    reason = why_new(seen, request.names, now, request.renew_days * DAY, latest)
     if reason:
         actions.append(f"create a certificate: {reason}")
         certificate = (

@@ -52,12 +52,19 @@ def units(names: t.Sequence[str], timeout: float = 20) -> dict[str, dict[str, t.
 
 
 def expiry(path: str, timeout: float = 20) -> float | None:
-    """Return when a certificate expires, in seconds since the epoch; ``None`` without a certificate, or if it cannot be read."""
+    """Return when a certificate or its authority expires, in seconds since the epoch; ``None`` without a certificate, or if it cannot be read.
+
+    Its authority is ``ca.pem`` beside ``certificate.pem``, unless it contains several, of which one may be an expired one.
+    """
     if not path or not pathlib.Path(path).is_file():
         return None
+    paths = [path]
+    authority = pathlib.Path(path).with_name("ca.pem")
+    if pathlib.Path(path).name == "certificate.pem" and (read_text(authority) or "").count("-----BEGIN CERTIFICATE-----") == 1:
+        paths.append(str(authority))
     try:
-        done = run(["openssl", "x509", "-noout", "-enddate", "-in", path], timeout=timeout)
-        return float(ssl.cert_time_to_seconds(done.stdout.strip().partition("=")[2]))
+        ends = [run(["openssl", "x509", "-noout", "-enddate", "-in", one], timeout=timeout).stdout for one in paths]
+        return min(float(ssl.cert_time_to_seconds(end.strip().partition("=")[2])) for end in ends)
     except (CommandError, ValueError):
         return None
 

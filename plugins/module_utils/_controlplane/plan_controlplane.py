@@ -20,6 +20,7 @@ import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_health
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera import plan_galera
 from ansible_collections.reduced.footprint.plugins.module_utils._ovn import plan_ovn
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
@@ -37,23 +38,45 @@ _TRUE = ("true", "yes", "on", "1")
 _PATHS = {("https", 5000): "/v3", ("http", 5000): "/v3"}
 
 
-def members_of(groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, list[str]]:
+def members_of(
+    groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str, t.Mapping[str, t.Any]], hosts: t.Iterable[str] = ()
+) -> dict[str, list[str]]:
     """Return service → its members, by the same rule as the roles.
 
     The members are the hosts of the group in the variable ``<service>_group``, else of the group with the name of the service, else of
     ``controller``; services of the cloud are on ``controller`` only if ``footprint_cloud`` is true. Witnesses are members of RabbitMQ as
     well, unless ``rabbitmq_witness`` is false.
+
+    :arg hosts: those that ask; if they are of an environment, the variables of other environments do not count.
+    :raises InputError: they are of several environments.
     """
-    services = with_leaving(BUILT_IN, any(str(variables.get("footprint_witness_leaves", False)).lower() in _TRUE for variables in hostvars.values()))
+    asking = _variables(hostvars, [hostvars[host] for host in hosts if host in hostvars])
+    services = with_leaving(BUILT_IN, any(str(variables.get("footprint_witness_leaves", False)).lower() in _TRUE for variables in asking))
     found = {}
-    cloud = any(str(variables.get("footprint_cloud", False)).lower() in _TRUE for variables in hostvars.values())
+    cloud = any(str(variables.get("footprint_cloud", False)).lower() in _TRUE for variables in asking)
     for name in plan_health.SERVICES:
-        group = next((str(variables[f"{name}_group"]) for variables in hostvars.values() if variables.get(f"{name}_group")), None)
+        group = next((str(variables[f"{name}_group"]) for variables in asking if variables.get(f"{name}_group")), None)
         found[name] = [str(host) for host in members(services[name], groups, group, cloud)]
-    for name, hosts in found.items():
-        if str(next((variables[f"{name}_witness"] for variables in hostvars.values() if f"{name}_witness" in variables), True)).lower() not in _FALSE:
-            hosts += witnesses_of(services[name], hosts, found[plan_health.WITNESS])
+    for name, there in found.items():
+        if str(next((variables[f"{name}_witness"] for variables in asking if f"{name}_witness" in variables), True)).lower() not in _FALSE:
+            there += witnesses_of(services[name], there, found[plan_health.WITNESS])
     return found
+
+
+def _variables(hostvars: t.Mapping[str, t.Mapping[str, t.Any]], asking: t.Sequence[t.Mapping[str, t.Any]]) -> list[t.Mapping[str, t.Any]]:
+    """Return the variables of the hosts of one environment, then those of hosts that are in none, such as servers; of all hosts if none asks."""
+    environments = sorted({str(variables["footprint_environment"]) for variables in asking if variables.get("footprint_environment")})
+    if len(environments) > 1:
+        raise InputError(
+            f"the hosts of this run are of several environments ({', '.join(environments)}), which have members of their own.",
+            hint="Limit the run to one, for example with --limit and the group of its name.",
+        )
+    found = list(hostvars.values())
+    if not environments:
+        return found
+    return [one for one in found if str(one.get("footprint_environment") or "") == environments[0]] + [
+        one for one in found if not one.get("footprint_environment")
+    ]
 
 
 @dataclasses.dataclass(frozen=True)

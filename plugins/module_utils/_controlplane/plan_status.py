@@ -17,7 +17,7 @@ _STARTED = "started"
 _RUNS = 3
 #: Services that stop without a majority.
 _VOTING = ("galera", "rabbitmq")
-#: The roles renew certificates 60 days before they expire.
+#: The roles renew certificates 30 days before they expire, that of the virtual address 60 days.
 _RENEWED_DAYS = 30
 _WORST_FIRST = ("none", "restart", "quorum")
 _WORDS = {plan_controlplane.OK: "ok  ", plan_controlplane.WIP: "wip ", plan_controlplane.DEGRADED: "DEGRADED", plan_controlplane.DOWN: "DOWN"}

@@ -35,6 +35,16 @@ def tls_steps(live: t.Iterable[str | None], wanted: bool) -> tuple[str, ...]:
     return ("both", goal) if opposite in set(live) else (goal,)
 
 
+def tls_changing(live: t.Iterable[str | None], wanted: bool) -> bool:
+    """Return whether a running member must still reach the wanted stage. Until then, no witness may be connected.
+
+    A witness uses TLS or plain text, never both, so it could not connect to some of the members: these would have too few votes.
+
+    :arg live: stage of each member, ``None`` for members that are not running.
+    """
+    return bool(set(live) - {None, "on" if wanted else "off"})
+
+
 def tls_wanted(asked: bool | None, looks: t.Iterable[t.Mapping[str, t.Any] | None]) -> bool:
     """Return whether the members must use TLS: the operator's setting, else the current state of the cluster, else (new cluster) true.
 

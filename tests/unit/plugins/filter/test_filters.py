@@ -13,6 +13,7 @@ import typing as t
 import pytest
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import build_status
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
@@ -27,6 +28,7 @@ FACTS = {"distribution": "Debian", "distribution_release": "trixie", "interfaces
 KOLLA = {"c1": {"ansible_host": "192.0.2.1", "ansible_facts": FACTS, "export_kolla_external_interface": "eth1"}}
 LOOKS = {"c1": {}}
 FOUND = {"metal1": [{"id": "c1", "name": "c1", "uuid": "u", "cluster": "lab", "state": "running"}]}
+AUTHORITY = io_certificates.make_authority("galera/ca", 0, 10).certificate
 #: What is piped into the filter, its arguments, and what its answer must contain.
 CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
     "add_server_steps": (
@@ -51,7 +53,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
     ),
     "controlplane_members": (HOSTVARS, (GROUPS,), lambda found: found["galera"] == ["c1"]),
     "galera_decision": ({"c1": None}, (), lambda found: found["action"] == "refuse" and found["reason"]),
-    "galera_tls_decision": ([{"tls": "off", "tls_written": "off"}, None], (True,), lambda found: found == {"wanted": True, "steps": ["both", "on"]}),
+    "galera_tls_decision": (
+        [{"tls": "off", "tls_written": "off"}, None],
+        (True,),
+        lambda found: found == {"wanted": True, "steps": ["both", "on"], "changing": True},
+    ),
     "keystone_keys_decision": ({"c1": {"fingerprints": {}}}, (), lambda found: found["action"] == "create" and found["leader"] == "c1"),
     "kolla_export": (
         "[control]\nx\n[network]\n[compute]\n[monitoring]\n[storage]\n[all:children]\ncontrol\n",
@@ -111,6 +117,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         lambda found: not found["ok"] and found["source"] == "metal1" and "needs 1" in found["why"][0],
     ),
     "rolling_restart_plan": (LOOKS, (MEMBERS, "restart", "galera"), lambda found: not found["ok"] and found["why"]),
+    "same_authority": (AUTHORITY, ("",), lambda found: found is True),
     "server_replacement_plan": (
         {"name": "metal1"},
         ({"servers": {"metal1": "192.0.2.11"}, "members": {}}, {}, {"metal1": {"vms": [], "identity": {"here": {"machine_id": "1" * 32}, "records": []}}}),
@@ -166,6 +173,12 @@ def test_filter_names_itself_when_it_cannot_read_its_input(name: str) -> None:
 def test_bad_conditions_are_named() -> None:
     with pytest.raises(AnsibleFilterError, match="controlplane_gate: sizes.nope: unknown service 'nope'"):
         call("controlplane_gate", LOOKS, MEMBERS, [], [], {"sizes": {"nope": 3}})
+
+
+def test_hosts_of_several_environments_are_named() -> None:
+    hostvars = {"c1": {"footprint_environment": "red"}, "c2": {"footprint_environment": "blue"}}
+    with pytest.raises(AnsibleFilterError, match=r"controlplane_members: the hosts of this run are of several environments \(blue, red\)"):
+        call("controlplane_members", hostvars, {}, ["c1", "c2"])
 
 
 def test_witnesses_are_read_from_the_state_of_their_service() -> None:

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import concurrent.futures
 import ssl
+import subprocess
+import time
+import types
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
+from cryptography import x509
+from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates, run_certificate
 from ansible_collections.reduced.footprint.plugins.module_utils._certificate.run_certificate import certificate
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
+
+NOW, DAY = time.time(), 86400
 
 
 def ask(directory, name="galera/metal1", authority="galera/ca", addresses=("192.0.2.7",), check_mode=False, decrypt=None, names=()):
@@ -80,7 +86,7 @@ def test_all_who_ask_at_once_get_the_same(tmp_path):
     assert len(set(answers)) == 1
 
 
-def test_certificate_without_an_address_or_name_is_created_again(tmp_path, monkeypatch):
+def test_certificate_without_an_address_or_name_is_created_again(tmp_path):
     first = ask(tmp_path)
     # check mode reports the change, and keeps the file
     tried = ask(tmp_path, addresses=["192.0.2.7", "192.0.2.20"], check_mode=True)
@@ -98,12 +104,113 @@ def test_certificate_without_an_address_or_name_is_created_again(tmp_path, monke
     path.write_text("$ANSIBLE_VAULT;1.1;AES256\n00\n", encoding="ascii")
     assert ask(tmp_path, addresses=["192.0.2.99"], decrypt=lambda unused: plain) == second
     path.write_text(plain, encoding="ascii")
-    # eleven years before its end
-    monkeypatch.setattr("ansible_collections.reduced.footprint.plugins.module_utils._certificate.run_certificate.RENEW_DAYS", 11 * 365)
-    third = ask(tmp_path, addresses=[])
-    assert third["certificate"] != second["certificate"]
-    # it keeps the names of others who ask for more
-    assert shake_hands(tmp_path, third, ask(tmp_path, "galera/metal2"), "cloud.example.net")
+
+
+def ask_days_ago(days, directory, monkeypatch, name="galera/metal1", **given):
+    with monkeypatch.context() as patch:
+        patch.setattr(run_certificate, "time", types.SimpleNamespace(time=lambda: NOW - days * DAY))
+        return ask(directory, name, **given)
+
+
+def test_certificate_that_expires_is_renewed_with_the_names_of_all_who_ask(tmp_path, monkeypatch):
+    names = {"addresses": ["192.0.2.20"], "names": ["cloud.example.net"]}
+    first = ask_days_ago(3630, tmp_path, monkeypatch, **names)
+    assert ask_days_ago(31, tmp_path, monkeypatch, addresses=[]) != first, "the authority is renewed earlier"
+    assert ask_days_ago(31, tmp_path, monkeypatch, addresses=[])["certificate"] == first["certificate"]
+    second = ask(tmp_path, addresses=[])
+    assert second["certificate"] != first["certificate"] and ask(tmp_path, **names) == second
+    assert shake_hands(tmp_path, second, ask(tmp_path, "galera/metal2"), "cloud.example.net")
+
+
+def verify(folder, ca, leaf):
+    """OpenSSL's own verification, as a server does it; raises if the certificate is not accepted."""
+    for part, text in (("ca", ca), ("leaf", leaf)):
+        (folder / part).write_text(text, "ascii")
+    subprocess.run(["openssl", "verify", "-x509_strict", "-CAfile", folder / "ca", folder / "leaf"], check=True, capture_output=True)
+
+
+def identifiers(text):
+    """Identifiers of the authority's key: in the authority, or in what it signed."""
+    found = x509.load_pem_x509_certificate(text.encode("ascii"))
+    try:
+        return found.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+    except x509.ExtensionNotFound:
+        return found.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
+
+
+@pytest.mark.parametrize("days, renewed", [(3650 - 731, False), (3650 - 729, True), (3650 - 1, True), (3650 + 100, True)])
+def test_authority_is_renewed_two_years_before_its_end_and_the_members_accept_each_other(days, renewed, tmp_path, monkeypatch):
+    store, work = tmp_path / "s", tmp_path / "w"
+    work.mkdir()
+    old = ask_days_ago(days, store, monkeypatch)
+    tried = ask(store, "galera/metal2", check_mode=True)
+    assert tried["certificate"] == "" and ask_days_ago(days, store, monkeypatch) == old
+    assert (ask(store, check_mode=True)["ca"] != old["ca"]) is renewed and ask_days_ago(days, store, monkeypatch) == old
+    new = ask(store, "galera/metal2", addresses=["192.0.2.8"])
+    assert (new["ca"] != old["ca"]) is renewed and ask(store, "galera/metal2", addresses=["192.0.2.8"]) == new
+    assert len({identifiers(text) for text in (old["ca"], old["certificate"], new["ca"], new["certificate"])}) == 1
+    assert (store / "galera/ca.pem.txt").stat().st_mode & 0o777 == 0o600
+    assert io_certificates.authorities(old["ca"], "old") == io_certificates.authorities(new["ca"], "new")
+    if days < 3650:
+        # a member that was not restarted yet has the old authority
+        verify(work, new["ca"], old["certificate"])
+        verify(work, old["ca"], new["certificate"])
+        assert shake_hands(work, {**old, "ca": new["ca"]}, {**new, "ca": old["ca"]}, "metal1")
+    verify(work, new["ca"], new["certificate"])
+    ends = [io_certificates.expires(new[part], part) for part in ("certificate", "ca")]
+    assert ends[0] <= ends[1] and (ends[1] > NOW + 3649 * DAY) is renewed
+
+
+def test_all_who_ask_at_once_get_the_same_renewed_authority(tmp_path, monkeypatch):
+    old = ask_days_ago(3000, tmp_path, monkeypatch)
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        found = set(pool.map(lambda unused: ask(tmp_path)["ca"], range(16)))
+    assert len(found) == 1 and found != {old["ca"]}
+
+
+def test_authority_that_cannot_be_renewed(tmp_path, monkeypatch):
+    made = ask_days_ago(3640, tmp_path, monkeypatch)
+    path = tmp_path / "galera" / "ca.pem.txt"
+    plain = path.read_text("ascii")
+    path.write_text("$ANSIBLE_VAULT;1.1;AES256\n00\n", "ascii")
+    # a new certificate would not be valid for longer, so it is not made again in each run
+    assert ask(tmp_path, decrypt=lambda unused: plain) == made
+    other = ask(tmp_path, "galera/metal2", decrypt=lambda unused: plain)
+    assert other["ca"] == made["ca"] and io_certificates.expires(other["certificate"], "") == io_certificates.expires(made["ca"], "")
+    path.write_text(made["ca"], "ascii")
+    assert ask(tmp_path) == made
+    with monkeypatch.context() as patch, pytest.raises(InputError, match=r"ca\.pem\.txt: has expired\. Decrypt the file"):
+        patch.setattr(run_certificate, "time", types.SimpleNamespace(time=lambda: NOW + 11 * DAY))
+        ask(tmp_path)
+
+
+def make_with_openssl(folder, *more):
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/O=Shop/CN=ca", "-days", "9", *more]
+    subprocess.run([*command, "-keyout", folder / "key", "-out", folder / "crt"], check=True, capture_output=True)
+    return io_certificates.Pair((folder / "crt").read_text("ascii"), (folder / "key").read_text("ascii"))
+
+
+def test_authority_that_another_one_has_signed_is_not_renewed(tmp_path):
+    # without the other one, its successor would not be trusted
+    root = io_certificates.make_authority("root", NOW, 10)
+    (tmp_path / "root").write_text(root.key + root.certificate, "ascii")
+    path = tmp_path / "galera" / "ca.pem.txt"
+    path.parent.mkdir()
+    for more, renewed in ((["-CA", tmp_path / "root", "-CAkey", tmp_path / "root"], False), ([], True)):
+        pair = make_with_openssl(tmp_path, *more)
+        path.write_text(pair.key + pair.certificate, "ascii")
+        assert (ask(tmp_path)["ca"] != pair.certificate) is renewed
+
+
+def test_renewed_authority_keeps_the_extensions_of_another_tool(tmp_path):
+    more = ["-addext", "authorityKeyIdentifier=keyid:always,issuer:always", "-addext", "nameConstraints=permitted;DNS:metal1"]
+    old = make_with_openssl(tmp_path, *more, "-addext", "keyUsage=critical,keyCertSign")
+    new = io_certificates.renew_authority(old, NOW, 100)
+    before, after = (x509.load_pem_x509_certificate(pair.certificate.encode("ascii")) for pair in (old, new))
+    assert before.subject == after.subject == after.issuer and before.serial_number != after.serial_number
+    kept = [extension for extension in before.extensions if not isinstance(extension.value, x509.AuthorityKeyIdentifier)]
+    assert list(after.extensions) == kept and len(kept) >= 3
+    verify(tmp_path, new.certificate, io_certificates.make_certificate(old, "metal1", ["metal1"], NOW, 5).certificate)
 
 
 def test_check_mode_writes_nothing(tmp_path):
@@ -138,11 +245,11 @@ def test_bad_input(tmp_path, more, words):
 
 
 def test_files_that_hold_something_else(tmp_path):
-    ask(tmp_path)
+    first = ask(tmp_path)
     (tmp_path / "galera" / "metal1.pem.txt").write_text("nothing\n", encoding="ascii")
     with pytest.raises(InputError, match=r"metal1\.pem\.txt: contains no certificate in PEM format"):
         ask(tmp_path)
-    (tmp_path / "galera" / "ca.pem.txt").write_text("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n", encoding="ascii")
+    (tmp_path / "galera" / "ca.pem.txt").write_text(first["ca"], encoding="ascii")
     with pytest.raises(InputError, match=r"ca\.pem\.txt: contains no private key in PEM format"):
         ask(tmp_path, "galera/new")
     made = ask(tmp_path / "s")

@@ -87,6 +87,35 @@ def test_it_is_renewed_and_the_authority_stays(request_: EdgeRequest) -> None:
     assert handshake(pathlib.Path(request_.directory), "127.0.0.1")
 
 
+@pytest.mark.parametrize("left, renewed", [(731, False), (729, True), (1, True), (-1, True)])
+def test_the_authority_is_renewed_with_its_key_so_that_clients_have_two_years(left: int, renewed: bool, request_: EdgeRequest) -> None:
+    began = NOW - (3650 - left) * DAY
+    ensure(request_, check_mode=False, now=began)
+    folder = pathlib.Path(request_.directory)
+    old = files(request_)
+    foreseen = ensure(request_, check_mode=True, now=NOW)
+    assert files(request_) == old
+    made = ensure(request_, check_mode=False, now=NOW)
+    assert made.actions == foreseen.actions and made.actions[-1].startswith("create a certificate: ")
+    assert [action.partition(":")[0] for action in made.actions[:-1]] == (["renew the authority with the same key"] if renewed else [])
+    assert not ensure(request_, check_mode=False, now=NOW).changed
+    new = files(request_)
+    assert (new["ca.txt"] != old["ca.txt"]) is renewed and new["ca-key.txt"] == old["ca-key.txt"]
+    assert handshake(folder, "127.0.0.1")
+    if left > 0:
+        # clients that have the old authority, and those that have the new one before the load balancer has the new certificate
+        (folder / "ca.txt").write_text(old["ca.txt"], "ascii")
+        assert handshake(folder, "127.0.0.1")
+
+
+def test_a_certificate_does_not_outlive_its_authority(request_: EdgeRequest) -> None:
+    request_ = dataclasses.replace(request_, days=3 * 3650, renew_days=10)
+    ensure(request_, check_mode=False, now=NOW)
+    certificate, ca = (io_certificates.expires(files(request_)[name], name) for name in ("certificate.txt", "ca.txt"))
+    assert certificate <= ca
+    assert not ensure(request_, check_mode=False, now=NOW).changed
+
+
 def test_another_address_means_another_certificate(request_: EdgeRequest) -> None:
     ensure(request_, check_mode=False)
     other = dataclasses.replace(request_, names=("127.0.0.1", "192.0.2.7"))

@@ -63,6 +63,12 @@ def test_the_expiry_of_a_certificate(tmp_path, monkeypatch):
     assert abs(io_plane.expiry(str(tmp_path / "edge.pem")) - (1_700_000_000 + 10 * 86400)) <= 86400
     (tmp_path / "broken.pem").write_text("no certificate", "ascii")
     assert io_plane.expiry(str(tmp_path / "broken.pem")) is None and io_plane.expiry(str(tmp_path / "missing.pem")) is None and io_plane.expiry("") is None
+    path, longer = tmp_path / "certificate.pem", io_certificates.make_authority("test", 1_700_000_000, 99)
+    path.write_text(longer.certificate, "ascii")
+    # the members do not accept each other once their authority has expired; of two, the other one may be valid
+    for text, days in ((authority.certificate, 10), (longer.certificate, 99), (authority.certificate + longer.certificate, 99)):
+        (tmp_path / "ca.pem").write_text(text, "ascii")
+        assert io_plane.expiry(str(path)) == 1_700_000_000 + days * 86400
     monkeypatch.setenv("PATH", str(tmp_path))
     assert io_plane.expiry(str(tmp_path / "edge.pem")) is None
 

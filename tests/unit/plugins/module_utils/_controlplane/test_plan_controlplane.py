@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import evaluate, members_of, table, worst
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_health import SERVICES
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from tests.support.controlplane import balancer, galera, look, rabbitmq, unit
 
 
@@ -102,6 +103,28 @@ def test_members_follow_the_rule_of_the_roles() -> None:
     named = {name: hosts for name, hosts in found.items() if hosts}
     assert named == {"galera": ["d1"], "rabbitmq": both, "memcached": ["b1"], "load_balancer": both, "keystone": both}
     assert members_of({}, {}) == dict.fromkeys(SERVICES, [])
+
+
+def environment(name: str, **variables: t.Any) -> dict[str, t.Any]:
+    return {"footprint_environment": name, **{f"{service}_group": f"{name}_{service}" for service in ("galera", "rabbitmq", "witness")}, **variables}
+
+
+def test_each_environment_of_an_inventory_has_its_own_members() -> None:
+    groups = {f"{name}_{service}": [f"{name}-{service}1", f"{name}-{service}2"] for name in ("red", "blue") for service in ("galera", "rabbitmq")}
+    groups |= {"red_witness": ["red-w"], "blue_witness": ["blue-w"]}
+    hostvars = {host: environment(group.partition("_")[0]) for group, hosts in groups.items() for host in hosts}
+    hostvars["red-galera1"] |= {"rabbitmq_witness": False, "footprint_cloud": True}
+    # first in the inventory, and in no environment
+    hostvars = {"metal1": {}, **hostvars}
+    for name, brokers in (("red", ["red-rabbitmq1", "red-rabbitmq2"]), ("blue", ["blue-rabbitmq1", "blue-rabbitmq2", "blue-w"])):
+        for asking in ([f"{name}-galera1"], [f"{name}-w", "metal1", f"{name}-rabbitmq2", "unknown"]):
+            found = members_of(groups, hostvars, asking)
+            assert (found["galera"], found["witness"], found["rabbitmq"]) == (groups[f"{name}_galera"], [f"{name}-w"], brokers)
+    with pytest.raises(InputError, match=r"several environments \(blue, red\), which have members of their own. Limit the run to one"):
+        members_of(groups, hostvars, ["red-w", "blue-w"])
+    # a server of no environment asks about that of the inventory
+    alone = {host: variables for host, variables in hostvars.items() if not host.startswith("red")}
+    assert members_of(groups, alone, ["metal1"])["galera"] == members_of(groups, alone)["galera"] == groups["blue_galera"]
 
 
 def test_a_witness_that_leaves_is_a_member_of_rabbitmq_until_then():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_tls import STAGES, speaks_both, tls_stage, tls_steps, tls_wanted
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_tls import STAGES, speaks_both, tls_changing, tls_stage, tls_steps, tls_wanted
 
 # who hears whom; plain text alone and TLS alone do not
 HEARS = {("off", "on"): False, ("on", "off"): False}
@@ -101,3 +101,17 @@ def test_tls_steps_never_disconnect_a_member(live, wanted):
 )
 def test_speaks_both_by_version(version, able):
     assert speaks_both(version) is able
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+@pytest.mark.parametrize("witness", ["off", "on"])
+@pytest.mark.parametrize("live", itertools.product([None, *STAGES], repeat=2))
+def test_a_witness_is_let_in_only_if_it_hears_all_members_until_the_end(wanted, witness, live):
+    """A witness with one setting, and members that are restarted one by one: the interrupted stage, then the wanted one."""
+    goal = "on" if wanted else "off"
+    if not tls_changing(live, wanted):
+        assert set(live) <= {None, goal}
+        return
+    ways = itertools.chain(*([live, (step, live[1]), (step, step)] for step in tls_steps(live, wanted)))
+    deaf = [pair for pair in ways for stage in pair if stage and not HEARS.get((witness, stage), True)]
+    assert deaf or witness == goal

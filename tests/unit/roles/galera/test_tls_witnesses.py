@@ -1,0 +1,53 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A witness stays out of the cluster while its members change between TLS and plain text, also if the run also adds it."""
+
+from __future__ import annotations
+
+import pathlib
+import typing as t
+
+import pytest
+import yaml
+
+from ansible_collections.reduced.footprint.plugins.filter.galera_tls_decision import galera_tls_decision
+from tests.support.control_node import ROOT, ControlNode
+
+TASKS = ROOT / "roles/galera/tasks"
+
+
+def task(file: str, name: str) -> dict[str, t.Any]:
+    found = yaml.safe_load((TASKS / file).read_text("utf-8"))
+    found += [inner for one in found for inner in one.get("block", [])]
+    return next(one for one in found if one["name"] == name)
+
+
+@pytest.mark.parametrize("message, good", [("Could not find the requested service garbd@lab.service: host", True), ("Unable to stop service", False)])
+def test_a_witness_that_this_run_adds_need_not_leave(message: str, good: bool, tmp_path: pathlib.Path) -> None:
+    (stop,) = yaml.safe_load((TASKS / "tls_witnesses.yml").read_text("utf-8"))
+    assert stop.pop("ansible.builtin.systemd_service") == {"name": "{{ __galera_witness_unit }}", "state": "stopped"}
+    code, output = ControlNode(tmp_path).play([{**stop, "ansible.builtin.fail": {"msg": message}}], __galera_witnesses=["metal1"])
+    assert (code == 0) is good, output
+
+
+@pytest.mark.parametrize("live, kept", [(("off", "off"), True), (("both", "off"), True), (("both", None), True), (("on", "on"), False), ((None, None), False)])
+def test_stopped_witnesses_are_started_once_the_members_are_done(live: tuple[str | None, ...], kept: bool, tmp_path: pathlib.Path) -> None:
+    decision = galera_tls_decision([{"tls": stage} for stage in live], True)
+    start = task("cluster.yml", "Start the witnesses")
+    del start["ansible.builtin.systemd_service"], start["delegate_to"]
+    shown = {**start, "ansible.builtin.debug": {"msg": "started {{ item }}"}}
+    code, output = ControlNode(tmp_path).play([shown], __galera_decision={"wake": ["metal1"]}, __galera_tls_decision=decision)
+    assert code == 0 and ("started metal1" in output) is not kept, output
+
+
+@pytest.mark.parametrize("live, included", [(("off", "on"), ["tls.yml"]), (("both", "on"), ["tls_witnesses.yml"]), (("on", "on"), [])])
+def test_witnesses_leave_whenever_members_change(live: tuple[str, ...], included: list[str], tmp_path: pathlib.Path) -> None:
+    decision = galera_tls_decision([{"tls": stage} for stage in live], True)
+    names = ("Change TLS on the running cluster", "Keep the witnesses out while an interrupted change of TLS is completed")
+    tasks = [task("install.yml", name) for name in names]
+    steps = [{"name": one["name"], "when": one["when"], "debug": {"msg": f"include {one['ansible.builtin.include_tasks']};"}} for one in tasks]
+    code, output = ControlNode(tmp_path).play(steps, __galera_tls_decision=decision)
+    assert code == 0 and [file for file in ("tls.yml", "tls_witnesses.yml") if f"include {file};" in output] == included, output
+    assert task("tls.yml", "Keep the witnesses out")["ansible.builtin.include_tasks"] == "tls_witnesses.yml"
