@@ -55,8 +55,8 @@ def whole(lab: CloudLab) -> bool:
     return lab.play("status").rc == 0
 
 
-def through(lab: CloudLab, cloud: Cloud, what: str, fail: t.Callable[[], str]) -> None:
-    """Let something fail under clients, and record what became of their requests."""
+def through(lab: CloudLab, cloud: Cloud, what: str, fail: t.Callable[[], str], restore: t.Callable[[str], object] = lambda failed: None) -> None:
+    """Let something fail under clients, and record what became of their requests; then restore what does not come back by itself."""
     eventually("nothing is degraded before", lambda: whole(lab), 300)
     with Operations(cloud) as tenant:
         with Watch(cloud) as watch:
@@ -64,6 +64,7 @@ def through(lab: CloudLab, cloud: Cloud, what: str, fail: t.Callable[[], str]) -
             began, before = time.monotonic(), {kind: len(times) for kind, times in tenant.done.items()}
             failed = fail()
             time.sleep(AFTER)
+            restore(failed)
     after = {kind: len(times) - before[kind] for kind, times in tenant.done.items()}
     left = tenant.left()
     stuck = tenant.remove()
@@ -82,7 +83,7 @@ def through(lab: CloudLab, cloud: Cloud, what: str, fail: t.Callable[[], str]) -
     assert max(watch.gaps().values()) <= SILENT
     assert not stuck, "objects that their owner cannot remove"
     assert min(after.values()) > 0, after
-    eventually("nothing is degraded after", lambda: whole(lab), 300)
+    eventually("nothing is degraded after", lambda: whole(lab), RECOVERED)
 
 
 def test_killed_leader_of_the_network_databases(lab: CloudLab, cloud: Cloud) -> None:
@@ -113,6 +114,16 @@ def test_killed_member_of_the_queues(lab: CloudLab, cloud: Cloud) -> None:
         return f"{victim}, leader of {leaders[victim]} of {leaders.total()} queues"
 
     through(lab, cloud, "member of RabbitMQ", fail)
+
+
+def test_power_loss_of_the_holder_of_the_virtual_address(lab: CloudLab, cloud: Cloud) -> None:
+    def fail() -> str:
+        victim = lab.holder() or ""
+        assert victim in SERVERS
+        lab.lose_power(victim)
+        return victim
+
+    through(lab, cloud, "power loss of the holder of the virtual address", fail, lab.power_on)
 
 
 def test_power_loss_of_all_controllers(lab: CloudLab, cloud: Cloud) -> None:
