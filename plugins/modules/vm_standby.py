@@ -31,7 +31,7 @@ options:
   cluster:
     description:
       - Name of the cluster. Required for O(state=present).
-      - With O(state=absent) and O(state=released), copies of a VM with the same ID in another cluster are not changed.
+      - With O(state=paused), O(state=absent) and O(state=released), copies of a VM with the same ID in another cluster are not changed.
     type: str
   state:
     description:
@@ -39,6 +39,8 @@ options:
         M(reduced.footprint.one_time_key) places on the standby.
       - V(present), on the server of the VM, copies its disks to O(standby) from now on. From then on libvirt starts the VM after a
         restart of the server only when the standby or a witness confirms that it was not started there.
+      - V(paused), on the server of the VM immediately before it is moved, stops a running copy and begins none until the move has ended. If the VM is still
+        on this server then, or returns to it, the copies continue by themselves; use V(absent) if it left for good.
       - V(absent), on the server of the VM, ends that; on the standby it removes all copies.
       - V(started), on the standby, starts the VM from a copy. It requires a proof that its first server does not run it, O(proof) or
         O(confirmed).
@@ -47,7 +49,7 @@ options:
         back. B(What was written after its last copy is lost then), unless O(keep_disks) is set. Refused unless the standby has completed its start.
       - V(returned), on the standby or a witness after the VM was moved back, accepts copies again; on a witness also after a start that was refused.
     type: str
-    choices: [prepared, present, absent, started, claimed, released, returned]
+    choices: [prepared, present, paused, absent, started, claimed, released, returned]
     default: present
   standby:
     description: The virt host that gets the copies. Required for O(state=present).
@@ -235,7 +237,7 @@ def arguments() -> dict:
         "cluster": {"type": "str"},
         "state": {
             "type": "str",
-            "choices": ["prepared", "present", "absent", "started", "claimed", "released", "returned"],
+            "choices": ["prepared", "present", "paused", "absent", "started", "claimed", "released", "returned"],
             "default": "present",
         },
         "standby": {"type": "dict", "options": voter},

@@ -51,7 +51,7 @@ standbys:
     interval_seconds: {description: Seconds between two copies; null on the standby., type: int}
     state:
       description:
-        - Of the last copy, V(new), V(running), V(copied), V(failed), or V(taken) after the VM was started on its standby.
+        - Of the last copy, V(new), V(running), V(copied), V(failed), V(taken) after the VM was started on its standby, or V(moved) after it was moved to another server.
         - On the standby V(receiving), or V(started) after the VM was started there.
       type: str
     phase:

@@ -71,6 +71,9 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
             return {"changed": True, "diff": _diff("", f"{params['id']}: copied to its standby\n")}
         raise BackendError(f"the VM {params['id']} does not exist on this server.", hint="Define it first, with vm_define.")
     uri, record = found
+    if store.move_of(record.uuid) is not None:
+        # the inventory still lists it here; its old disks must not become the newest copy
+        return {"changed": False, "warnings": [f"{params['id']} was moved to another server, or is being moved; it is not copied from this one."]}
     _refuse_unfit(uri, record.uuid)
     limit = parse_rate(params.get("bandwidth_limit"), "bandwidth_limit")
     known = {"interval": params.get("interval_seconds"), "source": params.get("source") or platform.node(), "bandwidth_limit": limit}
@@ -154,6 +157,24 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
     return {"changed": there, "diff": _diff(f"{params['id']}: copied to its standby\n" if there else "", "")}
 
 
+def _paused(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """On the server of the VM, immediately before it is moved: make no copy until the move has ended.
+
+    Job and key stay, so the worker continues, and guards the VM again, once the VM is here and no move is running, however that ended.
+    """
+    store = io_store.StandbyStore(params["id"])
+    job = store.job()
+    if job is None or _of_another(job, params):
+        return {"changed": False}
+    if not check_mode:
+        store.pause()
+        io_timers.stop(job.id)
+        _forget_checkpoints(job)
+        # the move itself starts the VM again after a restart of this server
+        io_guard.release(job.name)
+    return {"changed": True, "diff": _diff(_text(job), f"{job.id}: not copied while it is moved\n")}
+
+
 def _refuse_running(copies: io_copies.CopyStore, foreign: bool) -> None:
     if not foreign and copies.record().get("state") == STARTED:
         raise RefusedError(f"{copies.vm_id} runs on this server from its copy.", "id", "Move it back with move_vm first.")
@@ -184,7 +205,7 @@ def _released(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     """On the first server: remove the VM that was started on its standby, so that it can be moved back."""
     store = io_store.StandbyStore(params["id"])
     job = store.job()
-    if job is None or _of_another(job, params):
+    if job is None or _of_another(job, params) or store.move_of(job.uuid) is not None:
         return {"changed": False}
     # a witness knows of a start before it succeeds, and the disks here are the newer ones until then
     record = run_guard.records(job._replace(witnesses=()), store)[0] or {}
@@ -272,6 +293,7 @@ def _diff(before: str, after: str) -> dict[str, str]:
 _STATES: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], bool], dict[str, t.Any]]] = {
     "prepared": _prepared,
     "present": _present,
+    "paused": _paused,
     "absent": _absent,
     "started": _started,
     "released": _released,

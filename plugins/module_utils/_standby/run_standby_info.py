@@ -12,6 +12,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_guard, io_store
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, TAKEN, Job
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, MOVED
 
 SOURCE, STANDBY = "source", "standby"
 #: Phase of a start whose disks are being made.
@@ -32,8 +33,13 @@ def _source(vm_id: str, now: float) -> dict[str, t.Any]:
     facts = journal.facts if not job.former or journal.facts.get("standby") == job.standby.name else {}
     at = facts.get("at")
     permitted = not io_guard.is_guarded(job.name) or io_guard.is_permitted(job.name)
+    note = store.move_of(job.uuid)
+    moved = note is not None and note.state in (MOVED, CONFIRMED)
     problem = None
-    if journal.state == TAKEN:
+    if moved:
+        # its copies are those of its new server
+        permitted = True
+    elif journal.state == TAKEN:
         problem = f"it was started on {job.standby.name}"
     elif not permitted:
         problem = "it stays off until its standby or a witness confirms that it was not started there"
@@ -48,7 +54,7 @@ def _source(vm_id: str, now: float) -> dict[str, t.Any]:
         "standby": job.standby.name,
         "former_standbys": list(job.former),
         "interval_seconds": job.interval,
-        "state": journal.state,
+        "state": MOVED if moved else journal.state,
         "phase": journal.phase,
         "reason": journal.reason,
         "problem": problem,

@@ -79,7 +79,7 @@ def test_the_key_and_the_copies_of_another_vm_are_not_replaced(tmp_path: pathlib
 )
 def test_an_earlier_standby_keeps_neither_key_nor_copies(tmp_path: pathlib.Path, now: t.Any, there: t.Any, expected: t.Any) -> None:
     control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
-    entry = {"id": "notes", "part": "source", "cluster": "lab", **now}
+    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "copied", **now}
     control.answers = {
         "vm_standby_info metal2": {"standbys": [entry]},
         "vm_standby_info metal3": there or {"standbys": [{"id": "notes", "part": "standby", "state": "receiving"}]},
@@ -151,7 +151,7 @@ def test_a_vm_that_runs_on_its_earlier_standby_gets_no_other_one(tmp_path: pathl
 
 def test_the_server_of_the_vm_is_the_last_one_that_forgets_its_copies(tmp_path: pathlib.Path) -> None:
     control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
-    entry = {"id": "notes", "part": "source", "cluster": "lab", "standby": "metal1"}
+    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "copied", "standby": "metal1"}
     control.answers = {
         "vm_standby_info metal2": {"standbys": [entry]},
         "one_time_key metal1": {"changed": True},
@@ -166,6 +166,16 @@ def test_the_server_of_the_vm_is_the_last_one_that_forgets_its_copies(tmp_path: 
     control.answers["one_time_key metal1"] = control.answers["vm_standby metal1"] = {"unreachable": True, "msg": "down"}
     code, output = control.play([task], vms=[], footprint_cluster="lab")
     assert code == 0 and [call["host"] for call in control.calls("vm_standby")] == ["metal1", "metal2"], output
+
+
+def test_key_and_copies_of_a_moved_vm_are_those_of_its_new_server(tmp_path: pathlib.Path) -> None:
+    # its move is not confirmed yet
+    control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
+    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "moved", "standby": "metal1"}
+    control.answers = {"vm_standby_info metal2": {"standbys": [entry]}, "vm_standby metal2": {"changed": True}}
+    code, output = control.play([{"ansible.builtin.include_role": {"name": "reduced.footprint.standby"}}], vms=[], footprint_cluster="lab")
+    assert code == 0 and [(call["host"], call["arguments"]["state"]) for call in control.calls("vm_standby")] == [("metal2", "absent")], output
+    assert not control.calls("one_time_key")
 
 
 @pytest.mark.parametrize(("address", "good"), [("192.0.2.13", True), ("2001:db8::13", True), ("laptop.example.com", False)])

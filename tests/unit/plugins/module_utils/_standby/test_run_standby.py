@@ -29,7 +29,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
     run_standby_info,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, Job, Voter, job_data, parse_job
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
 
 STANDBY = {"name": "metal2", "host": "192.0.2.12", "port": 22, "host_keys": ["ssh-ed25519 AAAA"]}
 JOB = Job("m", "blue", "blue-m", vm_uuid("blue", "m"), "qemu:///system", Voter("metal2", "192.0.2.12", 22, ("ssh-ed25519 AAAA",)), (), 900, 2, 0, "metal1")
@@ -130,6 +132,45 @@ def test_a_copy_on_an_earlier_standby_is_not_one_of_the_present_one(former, fact
     store.write(journal)
     (entry,) = run_standby_info.standbys()
     assert (entry["copied"], entry["former_standbys"]) == (copied, list(former))
+
+
+@pytest.fixture(name="moved")
+def fixture_moved(tmp_path, monkeypatch):
+    """The VM was moved to a third server, and its copies were paused before."""
+    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
+    store = io_store.StandbyStore("m")
+    store.write_job(job_data(JOB._replace(uuid="u")))
+    store.pause()
+    io_moved.write(Moved("m", "blue", "blue-m", "u", "metal3", "2026-11-26T10:00:00Z", MOVED), tmp_path / "moved")
+    return store
+
+
+def test_a_moved_vm_is_not_copied_from_its_old_server(moved):
+    given = {"id": "m", "cluster": "blue", "state": "present", "standby": STANDBY, "interval_seconds": 900, "copies": 2}
+    for check_mode in (True, False):
+        result = run_standby.apply(given, check_mode=check_mode)
+        assert not result["changed"] and "m was moved to another server" in result["warnings"][0]
+    # its standby would not confirm that it was started there
+    assert run_standby.apply({"id": "m", "cluster": "blue", "state": "released"}, check_mode=False) == {"changed": False}
+    (entry,) = run_standby_info.standbys()
+    assert (entry["state"], entry["problem"]) == ("moved", None)
+
+
+@pytest.mark.parametrize(("cluster", "ended"), [("blue", True), (None, True), ("green", False)])
+def test_copies_are_paused_before_a_move(cluster, ended, monkeypatch):
+    steps = []
+    monkeypatch.setattr(run_standby.io_timers, "stop", lambda vm_id: steps.append("stopped"))
+    monkeypatch.setattr(run_standby, "_forget_checkpoints", lambda job: steps.append("checkpoints"))
+    monkeypatch.setattr(run_standby.io_guard, "release", lambda name: steps.append("released"))
+    given = {"id": "m", "cluster": cluster, "state": "paused"}
+    assert run_standby.apply(given, check_mode=True) == run_standby.apply(given, check_mode=False) == {"changed": False}
+    store = io_store.StandbyStore("m")
+    store.write_job(job_data(JOB))
+    assert run_standby.apply(given, check_mode=True)["changed"] is ended and not steps and store.paused_at() is None
+    assert run_standby.apply(given, check_mode=False)["changed"] is ended
+    assert steps == (["stopped", "checkpoints", "released"] if ended else []) and (store.paused_at() is not None) is ended
+    # job and key stay
+    assert store.job() == JOB
 
 
 def test_the_vm_of_another_cluster_is_not_released():
