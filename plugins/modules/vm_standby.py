@@ -30,9 +30,10 @@ options:
     aliases: [name]
   cluster:
     description:
-      - Name of the cluster. Required for O(state=present).
-      - With O(state=paused), O(state=absent) and O(state=released), copies of a VM with the same ID in another cluster are not changed.
+      - Name of the cluster. Copies and records of a VM with the same ID in another cluster are not changed.
+      - From one server, only one VM with an ID can be copied.
     type: str
+    required: true
   state:
     description:
       - V(prepared), on the server of the VM, creates the ssh key of the copies and returns its public key, which
@@ -155,12 +156,14 @@ EXAMPLES = r"""
 - name: Create the key of the copies
   reduced.footprint.vm_standby:
     id: master
+    cluster: lab
     state: prepared
   register: prepared
 
 - name: Place the key on the standby
   reduced.footprint.one_time_key:
     name: master
+    cluster: lab
     purpose: standby
     public_key: "{{ prepared.public_key }}"
     allowed_from: [192.0.2.11]
@@ -179,6 +182,7 @@ EXAMPLES = r"""
 - name: Start it on metal2 after metal1 was lost, on metal2
   reduced.footprint.vm_standby:
     id: master
+    cluster: lab
     state: started
     source: metal1
     confirmed: metal1
@@ -234,7 +238,7 @@ def arguments() -> dict:
     }
     return {
         "id": {"type": "str", "required": True, "aliases": ["name"]},
-        "cluster": {"type": "str"},
+        "cluster": {"type": "str", "required": True},
         "state": {
             "type": "str",
             "choices": ["prepared", "present", "paused", "absent", "started", "claimed", "released", "returned"],
@@ -260,7 +264,7 @@ def arguments() -> dict:
 
 def main() -> None:
     """Entry point."""
-    module = AnsibleModule(argument_spec=arguments(), supports_check_mode=True, required_if=[("state", "present", ["cluster", "standby"])])
+    module = AnsibleModule(argument_spec=arguments(), supports_check_mode=True, required_if=[("state", "present", ["standby"])])
     try:
         result = apply(module.params, check_mode=module.check_mode)
     except FootprintError as error:

@@ -21,6 +21,9 @@ options:
   id:
     description: Only this VM.
     type: str
+  cluster:
+    description: Only VMs of this cluster.
+    type: str
 seealso:
   - module: reduced.footprint.vm_standby
 """
@@ -39,7 +42,7 @@ standbys:
   elements: dict
   contains:
     id: {description: ID of the VM., type: str}
-    cluster: {description: Name of the cluster; null on the standby., type: str}
+    cluster: {description: Name of the cluster., type: str}
     part:
       description: V(source) on the server of the VM, V(standby) on the server that has its copies.
       type: str
@@ -102,9 +105,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby.run_sta
 
 def main() -> None:
     """Entry point."""
-    module = AnsibleModule(argument_spec={"id": {"type": "str"}}, supports_check_mode=True)
+    module = AnsibleModule(argument_spec={"id": {"type": "str"}, "cluster": {"type": "str"}}, supports_check_mode=True)
     try:
-        module.exit_json(changed=False, standbys=standbys(module.params["id"]))
+        module.exit_json(changed=False, standbys=standbys(module.params["id"], module.params["cluster"]))
     except FootprintError as error:
         module.fail_json(**error.as_result())
 

@@ -36,7 +36,7 @@ def test_the_witnesses_forget_the_start_before_the_standby_does(tmp_path: pathli
     }
     tasks = yaml.safe_load((ROOT / "playbooks/tasks/move_vm.yml").read_text("utf-8"))[-1:]
     # metal2 is destination and witness here
-    values = {"move_vm_id": "notes", "move_vm_destination": "metal2", "move_vm_state": "moved", "standby_witnesses": ["metal2"]}
+    values = {"move_vm_id": "notes", "move_vm_destination": "metal2", "move_vm_state": "moved", "standby_witnesses": ["metal2"], "footprint_cluster": "lab"}
     code, output = control.play(tasks, "metal1", **values)
     assert code == 0, output
     assert [(call["host"], call["arguments"]["state"]) for call in control.calls("vm_standby")] == [(host, "returned") for host in asked]

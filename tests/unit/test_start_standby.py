@@ -86,3 +86,26 @@ def test_the_record_of_a_start_that_has_begun_stays(control: ControlNode, state:
     control.answers["vm_standby metal2"] = DAMAGED
     code, output, calls = start(control, state, phase)
     assert code != 0 and "the copy is damaged" in output and not [call for call in calls if call[1] == "returned"]
+
+
+def tasks_of(content: t.Any) -> t.Iterator[dict[str, t.Any]]:
+    """Return all tasks of plays, blocks and files of tasks."""
+    for entry in content or ():
+        if isinstance(entry, dict):
+            yield entry
+            for key in ("tasks", "pre_tasks", "post_tasks", "block", "rescue", "always"):
+                yield from tasks_of(entry.get(key))
+
+
+def test_every_step_names_the_cluster() -> None:
+    # without it, it would read or change what another cluster has on the same standby or witness
+    seen = set()
+    for path in [*(ROOT / "playbooks").rglob("*.yml"), *(ROOT / "roles").glob("*/tasks/*.yml")]:
+        for task in tasks_of(yaml.safe_load(path.read_text("utf-8"))):
+            for module in ("vm_standby", "vm_standby_info", "one_time_key"):
+                arguments = task.get(f"reduced.footprint.{module}")
+                if arguments is None and f"reduced.footprint.{module}" not in task or (arguments or {}).get("purpose") in ("migrate", "move"):
+                    continue
+                seen.add((module, path.name))
+                assert "cluster" in (arguments or {}), f"{path}: {task['name']}"
+    assert {("vm_standby", "start_standby.yml"), ("vm_standby_info", "status.yml"), ("one_time_key", "one.yml")} <= seen

@@ -11,7 +11,8 @@ import pathlib
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import RemoteSource
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Job, StandbyJournal, Voter, key_name, parse_job
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import standby_key
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Job, StandbyJournal, Voter, parse_job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
 
@@ -63,8 +64,8 @@ class StandbyHost(RemoteSource):
 
     who = "standby"
 
-    def __init__(self, agent: str, vm_id: str, voter: Voter, store: StandbyStore, library: pathlib.Path) -> None:
-        super().__init__(key_name(vm_id), store.directory, [voter.host], voter.port, voter.host_keys, library)
+    def __init__(self, agent: str, job: Job, voter: Voter, store: StandbyStore, library: pathlib.Path) -> None:
+        super().__init__(standby_key(job.cluster, job.id), store.directory, [voter.host], voter.port, voter.host_keys, library)
         self.agent = agent
         self.known_hosts = f"known_hosts.{voter.name}"
         self.who = voter.name

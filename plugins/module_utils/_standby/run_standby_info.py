@@ -19,11 +19,14 @@ SOURCE, STANDBY = "source", "standby"
 STARTING = "starting"
 
 
-def standbys(vm_id: str | None = None) -> list[dict[str, t.Any]]:
-    """Return one entry for each VM that is copied from this server, and for each that has copies here."""
+def standbys(vm_id: str | None = None, cluster: str | None = None) -> list[dict[str, t.Any]]:
+    """Return one entry for each VM that is copied from this server, and for each that has copies or a record here.
+
+    :arg vm_id: only VMs with this ID; ``cluster``: only those of this cluster.
+    """
     now = time.time()
-    found = [_source(each, now) for each in io_store.names()] + [_standby(each, now) for each in io_copies.names()]
-    return [each for each in found if vm_id in (None, each["id"])]
+    found = [_source(each, now) for each in io_store.names()] + [_standby(*each, now) for each in io_copies.names()]
+    return [each for each in found if vm_id in (None, each["id"]) and cluster in (None, each["cluster"])]
 
 
 def _source(vm_id: str, now: float) -> dict[str, t.Any]:
@@ -70,15 +73,15 @@ def _source(vm_id: str, now: float) -> dict[str, t.Any]:
     }
 
 
-def _standby(vm_id: str, now: float) -> dict[str, t.Any]:
-    store = io_copies.CopyStore(vm_id)
+def _standby(cluster: str, vm_id: str, now: float) -> dict[str, t.Any]:
+    store = io_copies.CopyStore(cluster, vm_id)
     # before the record: between both, the start may have been recorded
     starting = store.starting()
     copies, record = store.copies(), store.record()
     last = copies[-1] if copies else None
     return {
         "id": vm_id,
-        "cluster": None,
+        "cluster": cluster,
         "part": STANDBY,
         "standby": None,
         "former_standbys": [],

@@ -218,7 +218,7 @@ def carry_out(worker: Worker) -> None:
 
 def connect(job: Job, store: io_store.StandbyStore) -> io_store.StandbyHost:
     """Create the connection to the standby."""
-    return io_store.StandbyHost(run_agent.MODULE, job.id, job.standby, store, io_units.keep_code())
+    return io_store.StandbyHost(run_agent.MODULE, job, job.standby, store, io_units.keep_code())
 
 
 def main(argv: t.Sequence[str]) -> int:

@@ -48,7 +48,7 @@ def fixture_started(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
 
     def begin(phase: str, state: str) -> io_copies.CopyStore:
-        store = io_copies.CopyStore("m")
+        store = io_copies.CopyStore("lab", "m")
         store.write_record({"state": "started", "phase": phase, "at": 1.0, "copy": COPY.id, "uuid": UUID})
         store.commit(COPY, {})
         monkeypatch.setattr(run_start, "DomainHost", lambda *_args: Host(state))
@@ -62,20 +62,20 @@ def test_a_vm_that_was_moved_away_again_is_not_started_twice(started: t.Any, tmp
     io_moved.write(Moved("m", "lab", "m", UUID, "metal1", "2026-11-26T10:00:00Z", MOVED), tmp_path / "moved")
     for check_mode in (True, False):
         with pytest.raises(RefusedError, match="was started here, and then moved to another server"):
-            run_start.start({"id": "m"}, check_mode=check_mode)
+            run_start.start({"id": "m", "cluster": "lab"}, check_mode=check_mode)
 
 
 def test_a_start_that_was_killed_at_its_end_is_recorded_by_the_next_run(started: t.Any) -> None:
     store = started("claimed", "running")
-    assert not run_start.start({"id": "m"}, check_mode=True)["changed"] and store.record()["phase"] == "claimed"
-    assert not run_start.start({"id": "m"}, check_mode=False)["changed"] and store.record()["phase"] == "running"
+    assert not run_start.start({"id": "m", "cluster": "lab"}, check_mode=True)["changed"] and store.record()["phase"] == "claimed"
+    assert not run_start.start({"id": "m", "cluster": "lab"}, check_mode=False)["changed"] and store.record()["phase"] == "running"
 
 
 def received(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> io_copies.CopyStore:
     """A store with one copy of m, which has not been started."""
     monkeypatch.setattr(io_copies, "HOME", tmp_path / "copies")
     monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
-    store = io_copies.CopyStore("m")
+    store = io_copies.CopyStore("lab", "m")
     store.write_record({"state": "receiving", "at": 1.0})
     store.commit(COPY, {})
     return store
@@ -88,7 +88,7 @@ def test_the_first_server_learns_of_a_start_before_it_is_recorded(tmp_path: path
     seen: list[t.Any] = []
 
     def look(*_unused: t.Any) -> None:
-        seen.append(run_agent.answer("look", "m", {})["record"].get("starting"))
+        seen.append(run_agent.answer("look", "lab", "m", {})["record"].get("starting"))
 
     def make_disks(*_unused: t.Any) -> None:
         look()
@@ -98,7 +98,7 @@ def test_the_first_server_learns_of_a_start_before_it_is_recorded(tmp_path: path
     monkeypatch.setattr(run_start, "_make_disks", make_disks)
     look()
     with pytest.raises(BackendError, match="damaged"):
-        run_start.start({"id": "m", "confirmed": "metal1"}, check_mode=False)
+        run_start.start({"id": "m", "cluster": "lab", "confirmed": "metal1"}, check_mode=False)
     look()
     # the lock of a copy is none
     with store.locked():
@@ -111,7 +111,7 @@ def test_a_witness_of_a_start_does_not_start_the_vm_as_well(started: t.Any) -> N
     store = started("running", "shutdown")
     store.write_record({"state": "started", "at": 2.0, "from": "metal1"})
     with pytest.raises(RefusedError, match="recorded as a witness that m was started on another one") as refused:
-        run_start.start({"id": "m", "confirmed": "metal1"}, check_mode=False)
+        run_start.start({"id": "m", "cluster": "lab", "confirmed": "metal1"}, check_mode=False)
     assert "state: returned" in str(refused.value.hint)
 
 
@@ -134,10 +134,10 @@ def test_two_starts_at_once_make_the_disks_once(tmp_path: pathlib.Path, monkeypa
     monkeypatch.setattr(run_start, "DomainHost", lambda *_args: host)
     monkeypatch.setattr(run_start, "_make_disks", lambda *_args: pytest.fail("it makes disks"))
     with pytest.raises(RefusedError, match="was started here by another run meanwhile"):
-        run_start.start({"id": "m", "confirmed": "metal1"}, check_mode=False)
+        run_start.start({"id": "m", "cluster": "lab", "confirmed": "metal1"}, check_mode=False)
     assert store.record()["phase"] == "running"
     monkeypatch.setattr(io_copies.CopyStore, "locked", locked)
-    assert not run_start.start({"id": "m", "confirmed": "metal1"}, check_mode=False)["changed"]
+    assert not run_start.start({"id": "m", "cluster": "lab", "confirmed": "metal1"}, check_mode=False)["changed"]
 
 
 @pytest.mark.parametrize(
@@ -163,9 +163,9 @@ def test_old_disks_are_removed_only_if_the_vm_ran_on_its_standby(
     monkeypatch.setattr(io_moved.forget, "__defaults__", (tmp_path / "moved",))
     if words:
         with pytest.raises(RefusedError, match=words):
-            run_standby.apply({"id": "m", "state": "released"}, check_mode=False)
+            run_standby.apply({"id": "m", "cluster": "lab", "state": "released"}, check_mode=False)
     else:
-        run_standby.apply({"id": "m", "state": "released"}, check_mode=False)
+        run_standby.apply({"id": "m", "cluster": "lab", "state": "released"}, check_mode=False)
     assert removed == ([] if words else [JOB])
 
 
