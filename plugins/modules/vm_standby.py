@@ -49,8 +49,10 @@ options:
       - V(released), on the first server after it came back, removes the VM that was started on its standby, so that it can be moved
         back. B(What was written after its last copy is lost then), unless O(keep_disks) is set. Refused unless the standby has completed its start.
       - V(returned), on the standby or a witness after the VM was moved back, accepts copies again; on a witness also after a start that was refused.
+      - V(kept), on the standby, makes it the server of a VM that was started there, if O(confirmed), its first server, never returns. Copies and record are
+        removed. Refused while the key of that server is accepted, with which it could be permitted to start its old VM.
     type: str
-    choices: [prepared, present, paused, absent, started, claimed, released, returned]
+    choices: [prepared, present, paused, absent, started, claimed, released, returned, kept]
     default: present
   standby:
     description: The virt host that gets the copies. Required for O(state=present).
@@ -122,7 +124,8 @@ options:
       - With O(state=started) or O(state=claimed), the first server of the VM; another one than that of the copies is refused.
     type: str
   confirmed:
-    description: With O(state=started), the name of the first server as typed by a person who made sure that it does not run the VM.
+    description: With O(state=started), the name of the first server as typed by a person who made sure that it does not run the VM. With O(state=kept), that it
+      never returns.
     type: str
   proof:
     description: With O(state=started) or O(state=claimed), the answer of the BMC of the first server.
@@ -241,7 +244,7 @@ def arguments() -> dict:
         "cluster": {"type": "str", "required": True},
         "state": {
             "type": "str",
-            "choices": ["prepared", "present", "paused", "absent", "started", "claimed", "released", "returned"],
+            "choices": ["prepared", "present", "paused", "absent", "started", "claimed", "released", "returned", "kept"],
             "default": "present",
         },
         "standby": {"type": "dict", "options": voter},

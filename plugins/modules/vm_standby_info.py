@@ -54,13 +54,17 @@ standbys:
     interval_seconds: {description: Seconds between two copies; null on the standby., type: int}
     state:
       description:
-        - Of the last copy, V(new), V(running), V(copied), V(failed), V(taken) after the VM was started on its standby, or V(moved) after it was moved to another server.
+        - Of the last copy, V(new), V(running), V(copied), V(failed), V(taken)
+          after the VM was started on its standby, or V(moved) after it was moved to another server.
         - On the standby V(receiving), or V(started) after the VM was started there.
       type: str
     phase:
       description: Phase of the copy or of the start, for example V(starting) while the disks of the VM are made from a copy.
       type: str
     reason: {description: Why the last copy failed., type: str}
+    kept_off:
+      description: Whether the VM cannot be started on its server, because it was started on its standby, or that is not known; null on the standby.
+      type: bool
     problem: {description: What is wrong with the copies; null if nothing is., type: str}
     copy_id: {description: The last verified copy., type: str}
     copied:

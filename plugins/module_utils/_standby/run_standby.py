@@ -15,8 +15,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock im
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_rate
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look
-from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units, run_jobs
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import standby_key
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_remote_source, io_units, run_jobs
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import key_marker, standby_key
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import (
     io_copies,
     io_guard,
@@ -76,6 +76,12 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     if store.move_of(record.uuid) is not None:
         # the inventory still lists it here; its old disks must not become the newest copy
         return {"changed": False, "warnings": [f"{params['id']} was moved to another server, or is being moved; it is not copied from this one."]}
+    if io_copies.CopyStore(params["cluster"], params["id"]).record().get("phase"):
+        raise RefusedError(
+            f"{params['id']} was started on this server from its copy, and its first server may return.",
+            "id",
+            "Move it back with move_vm. If that server never returns, make this one its server first, with start_standby_keep.",
+        )
     _refuse_unfit(uri, record.uuid)
     limit = parse_rate(params.get("bandwidth_limit"), "bandwidth_limit")
     known = {"interval": params.get("interval_seconds"), "source": params.get("source") or platform.node(), "bandwidth_limit": limit}
@@ -276,6 +282,36 @@ def _returned(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     return {"changed": True}
 
 
+def _kept(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """On the standby: remove copies and record of a VM that was started here, whose first server never returns.
+
+    That server keeps its old VM off because no machine that it asks accepts its key any more.
+    """
+    copies = io_copies.CopyStore(params["cluster"], params["id"])
+    if not copies.directory.is_dir():
+        return {"changed": False}
+    _refuse_not_kept(copies, params, check_mode)
+    if not check_mode:
+        with copies.locked():
+            _refuse_not_kept(copies, params, check_mode)
+            copies.remove()
+    return {"changed": True, "diff": _diff(f"{params['id']}: started from its copy\n", f"{params['id']}: a VM of this server\n")}
+
+
+def _refuse_not_kept(copies: io_copies.CopyStore, params: t.Mapping[str, t.Any], check_mode: bool) -> None:
+    record = copies.record()
+    if record.get("state") != STARTED or record.get("phase") != run_start.RUNNING:
+        raise RefusedError(f"{copies.vm_id} was not started on this server, or that was interrupted.", "id", "Complete the start with state: started.")
+    if params.get("confirmed") != record.get("from"):
+        given = f"{params['confirmed']!r} is not the name of the server" if params.get("confirmed") else "no one confirmed the server"
+        raise RefusedError(f"{given} that never returns: {record.get('from')}.", "confirmed", "If it was retired or replaced, give its name.")
+    key = io_authorized_keys.line_of(key_marker(standby_key(copies.cluster, copies.vm_id)))
+    # in check mode it was not withdrawn
+    if key is not None and not check_mode:
+        hint = "Withdraw it on all witnesses and here, with one_time_key, before the record is removed."
+        raise RefusedError(f"{record.get('from')} can still ask this server whether it may start {copies.vm_id}.", "id", hint)
+
+
 def _started(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
     return run_start.start(params, check_mode=check_mode)
 
@@ -297,4 +333,5 @@ _STATES: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], bool], dict[str, t.An
     "released": _released,
     "claimed": _claimed,
     "returned": _returned,
+    "kept": _kept,
 }

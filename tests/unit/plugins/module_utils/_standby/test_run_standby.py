@@ -198,7 +198,7 @@ def test_a_moved_vm_is_not_copied_from_its_old_server(moved):
     # its standby would not confirm that it was started there
     assert run_standby.apply({"id": "m", "cluster": "blue", "state": "released"}, check_mode=False) == {"changed": False}
     (entry,) = run_standby_info.standbys()
-    assert (entry["state"], entry["problem"]) == ("moved", None)
+    assert (entry["state"], entry["problem"], entry["kept_off"]) == ("moved", None, False)
 
 
 @pytest.mark.parametrize(("cluster", "ended"), [("blue", True), ("green", False)])

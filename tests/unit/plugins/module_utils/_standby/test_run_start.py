@@ -15,7 +15,7 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, run_agent, run_guard, run_standby, run_start
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, plan_standby, run_agent, run_guard, run_standby, run_start
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, CopyDisk, Job, Voter
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
@@ -193,3 +193,61 @@ def test_the_disk_of_the_lost_server_on_shared_storage_is_not_to_be_removed(tmp_
     with pytest.raises(RefusedError) as refused:
         run_start._refuse_obstacles(copy, None)
     assert "shares its storage with metal1, it is the disk itself: do not remove it" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("phase", "confirmed", "key", "words"),
+    [
+        ("running", "metal1", None, ""),
+        ("claimed", "metal1", None, "m was not started on this server, or that was interrupted"),
+        (None, "metal1", None, "m was not started on this server, or that was interrupted"),
+        ("running", "", None, "no one confirmed the server that never returns: metal1"),
+        ("running", "metal2", None, "'metal2' is not the name of the server that never returns: metal1"),
+        ("running", "metal1", "m@lab", "metal1 can still ask this server whether it may start m"),
+        # those of other VMs
+        ("running", "metal1", "m@green", ""),
+        ("running", "metal1", "am@lab", ""),
+    ],
+)
+def test_a_vm_is_kept_only_when_its_first_server_cannot_start_it(
+    phase: str | None, confirmed: str, key: str | None, words: str, started: t.Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_standby.io_authorized_keys, "PATH", tmp_path / "authorized_keys")
+    (tmp_path / "authorized_keys").write_text(f"ssh-ed25519 AAAA reduced.footprint-migrate-standby-{key}\n" if key else "", "utf-8")
+    store = started(phase, "running")
+    store.write_record({**store.record(), "from": "metal1"})
+    given = {"id": "m", "cluster": "lab", "state": "kept", "confirmed": confirmed}
+    if words:
+        with pytest.raises(RefusedError, match=words):
+            run_standby.apply(given, check_mode=False)
+        assert store.copies() and store.record()["state"] == "started"
+        # in check mode the key was not withdrawn
+        if key:
+            assert run_standby.apply(given, check_mode=True)["changed"]
+        return
+    assert run_standby.apply(given, check_mode=True)["changed"] and store.copies()
+    assert run_standby.apply(given, check_mode=False)["changed"] and not store.directory.exists()
+    assert not run_standby.apply(given, check_mode=False)["changed"]
+
+
+def test_without_an_answer_the_first_server_keeps_its_old_vm_off() -> None:
+    # what a withdrawn key means for the guard, whatever was recorded before
+    assert plan_standby.boot_verdict([None, None, None]) == plan_standby.WAIT
+
+
+@pytest.mark.parametrize(
+    ("record", "refused"), [({"state": "started", "phase": "running"}, True), ({"state": "started"}, False), ({"state": "receiving"}, False)]
+)
+def test_a_vm_that_runs_from_its_copy_is_not_copied_on(
+    record: dict[str, str], refused: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # its first server, and witnesses, know of that start: after a restart of this server they would keep it off
+    monkeypatch.setattr(io_copies, "HOME", tmp_path / "copies")
+    monkeypatch.setattr(io_store, "HOME", tmp_path / "standby")
+    monkeypatch.setattr(run_standby.io_look, "find", lambda *given: ("qemu:///system", types.SimpleNamespace(name="m", uuid=UUID)))
+    monkeypatch.setattr(run_standby, "_refuse_unfit", lambda uri, uuid: None)
+    io_copies.CopyStore("lab", "m").write_record(record)
+    standby = {"name": "metal3", "host": "192.0.2.13", "port": 22, "host_keys": ["ssh-ed25519 AAAA"]}
+    given = {"id": "m", "cluster": "lab", "state": "present", "standby": standby, "interval_seconds": 900, "copies": 2}
+    with pytest.raises(RefusedError, match="was started on this server from its copy" if refused else "the key of the copies does not exist"):
+        run_standby.apply(given, check_mode=False)
