@@ -29,6 +29,9 @@ options:
     description: Name of the migration, or id of the VM.
     type: str
     required: true
+  cluster:
+    description: Name of the cluster of the VM. Required for O(purpose=standby), because several clusters may use one standby or witness.
+    type: str
   purpose:
     description: Purpose of the key.
     type: str
@@ -117,13 +120,14 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "str", "required": True},
+            "cluster": {"type": "str"},
             "purpose": {"type": "str", "choices": ["migrate", "move", "standby"], "required": True},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "public_key": {"type": "str", "no_log": False},
             "allowed_from": {"type": "list", "elements": "str", "default": []},
             "commands": {"type": "list", "elements": "list", "default": []},
         },
-        required_if=[("state", "present", ["public_key"])],
+        required_if=[("state", "present", ["public_key"]), ("purpose", "standby", ["cluster"])],
         supports_check_mode=True,
     )
     try:

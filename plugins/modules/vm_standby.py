@@ -30,15 +30,18 @@ options:
     aliases: [name]
   cluster:
     description:
-      - Name of the cluster. Required for O(state=present).
-      - With O(state=absent) and O(state=released), copies of a VM with the same ID in another cluster are not changed.
+      - Name of the cluster. Copies and records of a VM with the same ID in another cluster are not changed.
+      - From one server, only one VM with an ID can be copied.
     type: str
+    required: true
   state:
     description:
       - V(prepared), on the server of the VM, creates the ssh key of the copies and returns its public key, which
         M(reduced.footprint.one_time_key) places on the standby.
       - V(present), on the server of the VM, copies its disks to O(standby) from now on. From then on libvirt starts the VM after a
         restart of the server only when the standby or a witness confirms that it was not started there.
+      - V(paused), on the server of the VM immediately before it is moved, stops a running copy and begins none until the move has ended. If the VM is still
+        on this server then, or returns to it, the copies continue by themselves; use V(absent) if it left for good.
       - V(absent), on the server of the VM, ends that; on the standby it removes all copies.
       - V(started), on the standby, starts the VM from a copy. It requires a proof that its first server does not run it, O(proof) or
         O(confirmed).
@@ -46,8 +49,10 @@ options:
       - V(released), on the first server after it came back, removes the VM that was started on its standby, so that it can be moved
         back. B(What was written after its last copy is lost then), unless O(keep_disks) is set. Refused unless the standby has completed its start.
       - V(returned), on the standby or a witness after the VM was moved back, accepts copies again; on a witness also after a start that was refused.
+      - V(kept), on the standby, makes it the server of a VM that was started there, if O(confirmed), its first server, never returns. Copies and record are
+        removed. Refused while the key of that server is accepted, with which it could be permitted to start its old VM.
     type: str
-    choices: [prepared, present, absent, started, claimed, released, returned]
+    choices: [prepared, present, paused, absent, started, claimed, released, returned, kept]
     default: present
   standby:
     description: The virt host that gets the copies. Required for O(state=present).
@@ -119,7 +124,8 @@ options:
       - With O(state=started) or O(state=claimed), the first server of the VM; another one than that of the copies is refused.
     type: str
   confirmed:
-    description: With O(state=started), the name of the first server as typed by a person who made sure that it does not run the VM.
+    description: With O(state=started), the name of the first server as typed by a person who made sure that it does not run the VM. With O(state=kept), that it
+      never returns.
     type: str
   proof:
     description: With O(state=started) or O(state=claimed), the answer of the BMC of the first server.
@@ -153,12 +159,14 @@ EXAMPLES = r"""
 - name: Create the key of the copies
   reduced.footprint.vm_standby:
     id: master
+    cluster: lab
     state: prepared
   register: prepared
 
 - name: Place the key on the standby
   reduced.footprint.one_time_key:
     name: master
+    cluster: lab
     purpose: standby
     public_key: "{{ prepared.public_key }}"
     allowed_from: [192.0.2.11]
@@ -177,6 +185,7 @@ EXAMPLES = r"""
 - name: Start it on metal2 after metal1 was lost, on metal2
   reduced.footprint.vm_standby:
     id: master
+    cluster: lab
     state: started
     source: metal1
     confirmed: metal1
@@ -232,10 +241,10 @@ def arguments() -> dict:
     }
     return {
         "id": {"type": "str", "required": True, "aliases": ["name"]},
-        "cluster": {"type": "str"},
+        "cluster": {"type": "str", "required": True},
         "state": {
             "type": "str",
-            "choices": ["prepared", "present", "absent", "started", "claimed", "released", "returned"],
+            "choices": ["prepared", "present", "paused", "absent", "started", "claimed", "released", "returned", "kept"],
             "default": "present",
         },
         "standby": {"type": "dict", "options": voter},
@@ -258,7 +267,7 @@ def arguments() -> dict:
 
 def main() -> None:
     """Entry point."""
-    module = AnsibleModule(argument_spec=arguments(), supports_check_mode=True, required_if=[("state", "present", ["cluster", "standby"])])
+    module = AnsibleModule(argument_spec=arguments(), supports_check_mode=True, required_if=[("state", "present", ["standby"])])
     try:
         result = apply(module.params, check_mode=module.check_mode)
     except FootprintError as error:

@@ -21,6 +21,9 @@ options:
   id:
     description: Only this VM.
     type: str
+  cluster:
+    description: Only VMs of this cluster.
+    type: str
 seealso:
   - module: reduced.footprint.vm_standby
 """
@@ -39,7 +42,7 @@ standbys:
   elements: dict
   contains:
     id: {description: ID of the VM., type: str}
-    cluster: {description: Name of the cluster; null on the standby., type: str}
+    cluster: {description: Name of the cluster., type: str}
     part:
       description: V(source) on the server of the VM, V(standby) on the server that has its copies.
       type: str
@@ -51,13 +54,17 @@ standbys:
     interval_seconds: {description: Seconds between two copies; null on the standby., type: int}
     state:
       description:
-        - Of the last copy, V(new), V(running), V(copied), V(failed), or V(taken) after the VM was started on its standby.
+        - Of the last copy, V(new), V(running), V(copied), V(failed), V(taken)
+          after the VM was started on its standby, or V(moved) after it was moved to another server.
         - On the standby V(receiving), or V(started) after the VM was started there.
       type: str
     phase:
       description: Phase of the copy or of the start, for example V(starting) while the disks of the VM are made from a copy.
       type: str
     reason: {description: Why the last copy failed., type: str}
+    kept_off:
+      description: Whether the VM cannot be started on its server, because it was started on its standby, or that is not known; null on the standby.
+      type: bool
     problem: {description: What is wrong with the copies; null if nothing is., type: str}
     copy_id: {description: The last verified copy., type: str}
     copied:
@@ -102,9 +109,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby.run_sta
 
 def main() -> None:
     """Entry point."""
-    module = AnsibleModule(argument_spec={"id": {"type": "str"}}, supports_check_mode=True)
+    module = AnsibleModule(argument_spec={"id": {"type": "str"}, "cluster": {"type": "str"}}, supports_check_mode=True)
     try:
-        module.exit_json(changed=False, standbys=standbys(module.params["id"]))
+        module.exit_json(changed=False, standbys=standbys(module.params["id"], module.params["cluster"]))
     except FootprintError as error:
         module.fail_json(**error.as_result())
 

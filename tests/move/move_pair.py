@@ -67,7 +67,7 @@ try:
         result = apply(given, check_mode={check!r})
     elif {what!r} == "standbys":
         from ansible_collections.reduced.footprint.plugins.module_utils._standby.run_standby_info import standbys
-        result = standbys(given.get("id"))
+        result = standbys(given.get("id"), given.get("cluster"))
     else:
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
         result = define_vms(DefineRequest(**given), check_mode={check!r}).as_result()

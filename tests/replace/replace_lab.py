@@ -116,7 +116,7 @@ class ReplaceLab(AddServerLab):
 
     def copies(self, server: str) -> list[str]:
         """The VMs of which a server has a copy."""
-        return sorted({line.split("/")[-3] for line in self.ssh(server, f"ls {COPIES}/*/*/copy.json", check=False).split()})
+        return sorted({line.split("/")[-3] for line in self.ssh(server, f"ls {COPIES}/*/*/*/copy.json", check=False).split()})
 
     def number(self, server: str) -> int:
         """How far the counting machine has come."""

@@ -68,8 +68,9 @@ class Pair:
 
     def present(self, *, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
         """Copy the machine to the second server, with the key that the role places."""
-        key = self.here.call("standby", {"id": VM, "state": "prepared"})["public_key"]
-        self.there.call("key", {"name": VM, "purpose": "standby", "state": "present", "public_key": key, "allowed_from": [self.here.address]})
+        key = self.here.call("standby", {"id": VM, "cluster": CLUSTER, "state": "prepared"})["public_key"]
+        place = {"name": VM, "cluster": CLUSTER, "purpose": "standby", "state": "present", "public_key": key, "allowed_from": [self.here.address]}
+        self.there.call("key", place)
         keys = self.there.ssh("cat", "/etc/ssh/ssh_host_ed25519_key.pub").splitlines()
         standby = {"host": self.there.address, "name": self.there.name, "host_keys": keys}
         given = {"id": VM, "cluster": CLUSTER, "state": "present", "standby": standby, "interval_seconds": 3600, **options}
@@ -84,7 +85,7 @@ class Pair:
 
     def entry(self, server: Server) -> dict[str, t.Any]:
         """Return what ``vm_standby_info`` says on a server."""
-        (found,) = t.cast("list[dict[str, t.Any]]", server.call("standbys", {"id": VM}))
+        (found,) = t.cast("list[dict[str, t.Any]]", server.call("standbys", {"id": VM, "cluster": CLUSTER}))
         return found
 
     def copies(self) -> list[str]:
@@ -97,7 +98,7 @@ class Pair:
 
     def start(self, *, check: bool = False, **options: t.Any) -> dict[str, t.Any]:
         """Start the VM from its copy on the standby."""
-        return self.there.call("standby", {"id": VM, "state": "started", "source": "metal1", **options}, check)
+        return self.there.call("standby", {"id": VM, "cluster": CLUSTER, "state": "started", "source": "metal1", **options}, check)
 
     def counter(self) -> int:
         """Return the number that the machine has written most recently, from its memory."""
@@ -114,7 +115,7 @@ def written(server: Server, path: str, form: str = "qcow2") -> tuple[int, int]:
 
 def image(copy_id: str, target: str = "vda") -> str:
     """Return the image of a copy on the standby."""
-    return f"{POOL}/standby/{VM}-{copy_id}-{target}.qcow2"
+    return f"{POOL}/standby/{CLUSTER}/{VM}-{copy_id}-{target}.qcow2"
 
 
 def lab(*arguments: str) -> str:

@@ -110,11 +110,11 @@ def test_lost_server(pair: Pair) -> None:
         pair.present()
     assert overlap(pair) == []
     # the way back; a live move has both for a moment, the new one paused
-    assert pair.here.call("standby", {"id": VM, "state": "released"})["changed"] is True
+    assert pair.here.call("standby", {"id": VM, "cluster": CLUSTER, "state": "released"})["changed"] is True
     assert pair.here.state(VM) == "gone" and not pair.here.has(f"{POOL}/{VM}-disk0")
     move_back(pair)
     assert runs(pair.here) and not runs(pair.there)
-    assert pair.there.call("standby", {"id": VM, "state": "returned"})["changed"] is True
+    assert pair.there.call("standby", {"id": VM, "cluster": CLUSTER, "state": "returned"})["changed"] is True
     assert pair.present()["changed"] is True
     eventually("it is copied again", lambda: pair.entry(pair.here)["state"] == "copied", 120)
     assert runs(pair.here) and not runs(pair.there)
@@ -122,7 +122,7 @@ def test_lost_server(pair: Pair) -> None:
 
 def move_back(pair: Pair) -> None:
     """Move the machine from its standby to its first server; it ignores shutdown requests, so live."""
-    pair.there.call("standby", {"id": "unused", "state": "returned"})
+    pair.there.call("standby", {"id": "unused", "cluster": CLUSTER, "state": "returned"})
     key = pair.there.call("move", {"id": VM, "state": "prepared"})["public_key"]
     pair.here.call("key", {"name": VM, "purpose": "move", "state": "present", "public_key": key, "allowed_from": [pair.there.address]})
     keys = pair.here.ssh("cat", "/etc/ssh/ssh_host_ed25519_key.pub").splitlines()
@@ -226,9 +226,9 @@ def test_power_cuts(pair: Pair) -> None:
             eventually("the first server knows", lambda: pair.here.has("/var/lib/reduced.footprint/moved"), 120)
             assert not runs(pair.here)
             assert overlap(pair) == []
-            pair.here.call("standby", {"id": VM, "state": "released"})
+            pair.here.call("standby", {"id": VM, "cluster": CLUSTER, "state": "released"})
             move_back(pair)
-            pair.there.call("standby", {"id": VM, "state": "returned"})
+            pair.there.call("standby", {"id": VM, "cluster": CLUSTER, "state": "returned"})
             pair.present()
             for server in (pair.here, pair.there):
                 server.ssh("rm -f /root/samples")

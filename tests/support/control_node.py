@@ -83,11 +83,11 @@ class ControlNode:
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=self.folder)
         return done.returncode, done.stdout + done.stderr
 
-    def play(self, tasks: t.Any, host: str = "metal2", **variables: t.Any) -> tuple[int, str]:
-        """Run tasks on one server; returns the exit code and output."""
+    def play(self, tasks: t.Any, host: str = "metal2", *options: str, **variables: t.Any) -> tuple[int, str]:
+        """Run tasks on one server, with options of ``ansible-playbook``; returns the exit code and output."""
         play = {"hosts": host, "gather_facts": False, "vars": variables, "tasks": tasks}
         (self.folder / "play.yml").write_text(yaml.safe_dump([play]), "utf-8")
-        return self.run(str(self.folder / "play.yml"))
+        return self.run(str(self.folder / "play.yml"), *options)
 
     def calls(self, name: str = "") -> list[dict[str, t.Any]]:
         """Return the calls of the modules, or of one of them: name, host, arguments, file with accepted host keys, and those keys."""

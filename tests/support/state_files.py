@@ -171,7 +171,7 @@ def write_all(home: pathlib.Path) -> None:
         store.write_job(JOB)
         _keep(home, f"{name}_journal", store.directory / "journal.json")
         _keep(home, f"{name}_request", store.directory / "job.json")
-    store, record = StandbyStore(NAME, work / "standby"), CopyStore(NAME, work / "copies")
+    store, record = StandbyStore(NAME, work / "standby"), CopyStore("lab", NAME, work / "copies")
     store.write(COPIES)
     _keep(home, "standby_journal", store.directory / "journal.json")
     _text(home, "standby_copy", COPY.to_json())

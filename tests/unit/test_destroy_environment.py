@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pathlib
+import typing as t
 
 import pytest
 
@@ -40,3 +41,73 @@ def test_the_servers_of_two_clusters_are_not_taken_for_one(tmp_path: pathlib.Pat
     code, output = control.run("reduced.footprint.destroy_environment", "-e", "destroy_environment_confirm=blue", footprint_cluster="blue")
     assert code != 0 and "the servers are those of several clusters (blue, green). Select the servers of one with --limit." in output, output
     assert all(call["check"] for call in control.calls("virt_node"))
+
+
+def environment(tmp_path: pathlib.Path) -> ControlNode:
+    """Two servers of the cluster blue: metal1 has the VM notes, which is copied to metal2; w1 is a witness of both clusters."""
+    control = ControlNode(tmp_path, "virt_node", "vm_info", "vm_standby_info", "vm_standby", "one_time_key")
+    control.more = {"w1": {"ansible_host": "192.0.2.21"}}
+    source = {"id": "notes", "part": "source", "cluster": "blue", "standby": "metal2", "former_standbys": [], "state": "copied", "phase": "prune", "kept_off": True}
+    others = [{**source, "id": "web", "cluster": "green", "standby": "metal2"}, record("web", "green")]
+    control.answers = {f"vm_info {host}": {"vms": []} for host in ("metal1", "metal2", "w1")}
+    control.answers |= {f"virt_node {host}": {"removal": {"vms": [], "lines": []}, "actions": []} for host in ("metal1", "metal2", "w1")}
+    control.answers |= {f"{name} {host}": {"changed": True} for name in ("vm_standby", "one_time_key") for host in ("metal1", "metal2", "w1")}
+    control.answers["vm_standby_info metal1"] = {"standbys": [source, *others]}
+    control.answers["vm_standby_info metal2"] = {"standbys": [record("notes", "blue"), *others]}
+    control.answers["vm_standby_info w1"] = {"standbys": [*others, record("notes", "green", "started")]}
+    return control
+
+
+def record(vm_id: str, cluster: str, state: str = "receiving", phase: str | None = None) -> dict[str, t.Any]:
+    return {"id": vm_id, "part": "standby", "cluster": cluster, "standby": None, "former_standbys": [], "state": state, "phase": phase}
+
+
+def destroy(control: ControlNode, *options: str) -> tuple[int, str]:
+    given = ("-e", "footprint_cluster=blue", "-e", '{"standby_witnesses": ["w1", "metal1"]}', "-e", "destroy_environment_confirm=blue")
+    code, output = control.run("reduced.footprint.destroy_environment", *given, *options)
+    return code, " ".join(output.split())
+
+
+@pytest.mark.parametrize(
+    ("host", "entry", "where"),
+    [
+        ("metal2", record("notes", "blue", "started", "running"), "notes on metal2"),
+        ("metal2", record("notes", "blue", "started", "claimed"), "notes on metal2"),
+        ("metal2", record("notes", "blue", "receiving", "starting"), "notes on metal2"),
+        # its standby may be down
+        ("w1", record("notes", "blue", "started"), "notes on w1"),
+        ("metal2", record("notes", "green", "started", "running"), ""),
+    ],
+)
+@pytest.mark.parametrize("limit", ["metal1,metal2", "metal1"])
+def test_a_vm_that_runs_from_its_copy_is_refused_before_any_change(tmp_path: pathlib.Path, host: str, entry: t.Any, where: str, limit: str) -> None:
+    control = environment(tmp_path)
+    control.answers[f"vm_standby_info {host}"]["standbys"].append(entry)
+    code, output = destroy(control, "--limit", limit)
+    assert (code != 0) == bool(where), output
+    if where:
+        assert f"the start of a copy is recorded: {where}. The VM may run there" in output and "docs/standby.md describes" in output
+        assert not control.calls("vm_standby") and not control.calls("one_time_key") and all(call["check"] for call in control.calls("virt_node"))
+
+
+def test_copies_keys_and_records_of_the_environment_only_are_removed(tmp_path: pathlib.Path) -> None:
+    control = environment(tmp_path)
+    code, output = destroy(control, "--limit", "metal1,metal2")
+    assert code == 0, output
+    for line in ("remove the copies of notes on its standby", "remove the copies and the record of notes on this server",
+                 "withdraw the key and the record of notes on metal2", "withdraw the key and the record of notes on w1"):  # fmt: skip
+        assert line in output
+    calls = control.calls("vm_standby") + control.calls("one_time_key")
+    assert {(call["arguments"].get("id") or call["arguments"]["name"], call["arguments"]["cluster"]) for call in calls} == {("notes", "blue")}
+    assert all(call["arguments"]["state"] == "absent" for call in calls)
+    assert {call["host"] for call in control.calls("one_time_key")} == {"metal2", "w1"}
+    # the server of the VM is the last one that forgets it
+    hosts = [call["host"] for call in control.calls("vm_standby")]
+    assert set(hosts) == {"metal1", "metal2", "w1"} and hosts.index("metal1") > max(hosts.index("w1"), hosts.index("metal2"))
+
+
+def test_the_copies_of_a_lost_server_are_removed(tmp_path: pathlib.Path) -> None:
+    control = environment(tmp_path)
+    code, output = destroy(control, "--limit", "metal2")
+    assert code == 0 and "remove the copies and the record of notes on this server" in output, output
+    assert [(call["host"], call["arguments"]["id"], call["arguments"]["cluster"]) for call in control.calls("vm_standby")] == [("metal2", "notes", "blue")]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import pathlib
+import typing as t
 
 import pytest
 import yaml
@@ -35,26 +36,59 @@ def test_the_witnesses_forget_the_start_before_the_standby_does(tmp_path: pathli
     }
     tasks = yaml.safe_load((ROOT / "playbooks/tasks/move_vm.yml").read_text("utf-8"))[-1:]
     # metal2 is destination and witness here
-    values = {"move_vm_id": "notes", "move_vm_destination": "metal2", "move_vm_state": "moved", "standby_witnesses": ["metal2"]}
+    values = {"move_vm_id": "notes", "move_vm_destination": "metal2", "move_vm_state": "moved", "standby_witnesses": ["metal2"], "footprint_cluster": "lab"}
     code, output = control.play(tasks, "metal1", **values)
     assert code == 0, output
     assert [(call["host"], call["arguments"]["state"]) for call in control.calls("vm_standby")] == [(host, "returned") for host in asked]
     assert ("and is not on its first server metal3 now" in " ".join(output.split())) == (not asked)
 
 
-@pytest.mark.parametrize(("part", "ended"), [("source", ["absent"]), ("standby", [])])
-def test_copies_are_ended_where_they_are_made_only(tmp_path: pathlib.Path, part: str, ended: list[str]) -> None:
-    # a repeated command, or one with another source, runs on the standby
-    control = ControlNode(tmp_path, "vm_standby", "vm_standby_info")
+#: Steps of a move that concern the copies of the VM.
+COPIES = ("Read whether the VM is copied from this host", "Check that a copied VM can be moved", "Pause the copies to the standby", "Move the VM",
+          "Show that it is not copied any more", "End the copies to the standby")  # fmt: skip
+REFUSED = {"failed": True, "msg": "metal2 has no active storage pool"}
+
+
+@pytest.mark.parametrize(
+    ("part", "state", "rehearsed", "result", "states"),
+    [
+        ("source", "moved", {"move": {"state": "new"}}, {"move": {"state": "moved"}}, ["paused"]),
+        # the copies continue by themselves
+        ("source", "moved", {"move": {"state": "new"}}, REFUSED, ["paused"]),
+        ("source", "moved", REFUSED, REFUSED, []),
+        # a second run, and one that waits for the move or continues it
+        ("source", "moved", {"move": {"state": "moved"}}, {"move": {"state": "moved"}}, []),
+        ("source", "moved", {"move": {"state": "running"}}, {"move": {"state": "moved"}}, []),
+        ("source", "confirmed", {"move": {"state": "moved"}}, {"move": {"state": "confirmed"}}, ["absent"]),
+        ("source", "confirmed", {"move": {"state": "moved"}}, REFUSED, []),
+        ("source", "returned", {"move": {"state": "moved"}}, {"move": {"state": "returned"}}, []),
+        # a repeated command, or one with another source, runs on the standby
+        ("standby", "moved", REFUSED, {"move": {"state": "moved"}}, []),
+        ("standby", "confirmed", REFUSED, {"move": {"state": "confirmed"}}, []),
+    ],
+)
+@pytest.mark.parametrize("check", [False, True])
+def test_copies_end_only_with_the_move(tmp_path: pathlib.Path, part: str, state: str, rehearsed: t.Any, result: t.Any, states: list[str], check: bool) -> None:
+    control = ControlNode(tmp_path, "vm_standby", "vm_standby_info", "vm_move")
     control.answers = {
-        "vm_standby_info metal1": {"standbys": [{"id": "notes", "part": part, "state": "receiving"}]},
+        "vm_standby_info metal1": {"standbys": [{"id": "notes", "part": part, "state": "copied", "standby": "metal9"}]},
         "vm_standby metal1": {"changed": True},
+        "vm_move metal1": result,
+        "vm_move metal1 check": rehearsed,
     }
     tasks = yaml.safe_load((ROOT / "playbooks/tasks/move_vm.yml").read_text("utf-8"))
-    tasks = [task for task in tasks if task["name"] in ("Read whether the VM is copied from this host", "End the copies to the standby")]
-    code, output = control.play(tasks, "metal1", move_vm_id="notes", move_vm_state="moved", footprint_cluster="lab")
-    assert code == 0, output
-    assert [call["arguments"]["state"] for call in control.calls("vm_standby")] == ended
+    tasks = [task for task in tasks if task["name"] in COPIES]
+    if check:
+        control.answers["vm_move metal1"] = control.answers["vm_move metal1 check"] = rehearsed if part == "source" and state == "moved" else result
+        result = control.answers["vm_move metal1"]
+    values = {"move_vm_id": "notes", "move_vm_state": state, "move_vm_destination": "metal2", "footprint_cluster": "lab", "__move_vm_prepared": {}}
+    code, output = control.play(tasks, "metal1", *(["--check"] if check else []), **values)
+    assert (code == 0) == ("failed" not in result), output
+    assert [call["arguments"]["state"] for call in control.calls("vm_standby")] == states
+    assert ("notes would not be copied to metal9" in output) == (check and code == 0 and part == "source" and state == "moved"), output
+    # nothing is paused before all that can refuse
+    names = [call["name"] for call in control.calls()]
+    assert "paused" not in states or names.index("vm_move") < names.index("vm_standby") < len(names) - 1
 
 
 @pytest.mark.parametrize(("result", "states"), [({"state": "running"}, []), ({"state": "failed"}, ["absent"]), (None, ["absent"])])
@@ -85,6 +119,7 @@ def test_host_keys_of_a_server_that_listens_on_one_address_only(tmp_path: pathli
     tasks = yaml.safe_load((ROOT / "playbooks/tasks/move_vm.yml").read_text("utf-8"))
     names = [task["name"] for task in tasks]
     tasks = tasks[names.index("Read the host keys of the destination") : names.index("Move the VM") + 1]
+    tasks = [task for task in tasks if task["name"] != "Pause the copies to the standby"]
     # the plugins of the test answer instead
     text = json.dumps(tasks)
     for name in ("command", "find", "slurp"):

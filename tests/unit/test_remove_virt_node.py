@@ -92,14 +92,15 @@ def test_the_copies_of_removed_vms_end(given: dict[str, t.Any], ended: list[str]
     control.answers = {"one_time_key metal1": {"changed": True}, "vm_standby metal2": {"changed": True}}
     tasks = yaml.safe_load((ROOT / "playbooks/remove_virt_node.yml").read_text("utf-8"))[-1]["tasks"]
     tasks = [task for task in tasks if "removed virtual machines" in task["name"]]
-    source = {"part": "source", "cluster": "lab", "standby": "metal1"}
+    source = {"part": "source", "cluster": "lab", "standby": "metal1", "state": "copied"}
     # that of a protected VM, of another cluster, and a copy of another server's VM
     others = [{**source, "id": "vault"}, {**source, "id": "web", "cluster": "green"}, {"part": "standby", "id": "mail", "cluster": None, "standby": None}]
     found = {
-        "__remove_virt_node_standbys": {"standbys": [{**source, "id": "notes"}, *others]},
+        # a VM that was moved is copied by its new server now, with its key
+        "__remove_virt_node_standbys": {"standbys": [{**source, "id": "notes"}, {**source, "id": "moved", "state": "moved"}, *others]},
         "__remove_virt_node_result": {"removal": {"vms": [{"id": "notes", "fate": "removed"}, {"id": "vault", "fate": "protected"}]}},
     }
     code, output = control.play(tasks, footprint_cluster="lab", **found, **given)
     assert code == 0, output
     assert [call["arguments"]["name"] for call in control.calls("one_time_key")] == ended
-    assert [call["arguments"]["id"] for call in control.calls("vm_standby")] == ended
+    assert [call["arguments"]["id"] for call in control.calls("vm_standby")] == [*ended, *(["moved"] if ended else [])]

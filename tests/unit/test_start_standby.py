@@ -86,3 +86,119 @@ def test_the_record_of_a_start_that_has_begun_stays(control: ControlNode, state:
     control.answers["vm_standby metal2"] = DAMAGED
     code, output, calls = start(control, state, phase)
     assert code != 0 and "the copy is damaged" in output and not [call for call in calls if call[1] == "returned"]
+
+
+HERE = {"id": "m", "cluster": "default", "name": "m"}
+
+
+def keep(
+    control: ControlNode, tmp_path: pathlib.Path, entry: dict[str, t.Any] | None, *options: str, here: bool = True, **more: t.Any
+) -> tuple[int, str, list[tuple[str, ...]]]:
+    """Keep the VM on its standby metal2; returns the exit code, the output, and module, host and state of each call.
+
+    :arg entry: of the VM on its standby.
+    """
+    control.answers["vm_standby_info metal2"] = {"standbys": [entry] if entry else []}
+    control.answers["vm_info metal2"] = {"vms": [HERE] if here else [{**HERE, "cluster": "green"}]}
+    values = {"start_standby_id": "m", "start_standby_server": "metal2", "start_standby_confirm": "metal1", "start_standby_witnesses": ["w1", "w2"]}
+    play = yaml.safe_load((ROOT / "playbooks/start_standby.yml").read_text("utf-8"))[0]
+    tasks = [task for task in play["tasks"] if "the first server answers" not in task["name"]]
+    (tmp_path / "tasks").mkdir(exist_ok=True)
+    (tmp_path / "tasks/start_standby_keep.yml").write_text((ROOT / "playbooks/tasks/start_standby_keep.yml").read_text("utf-8"), "utf-8")
+    code, output = control.play(tasks, "metal2", *options, **{**play["vars"], **values, "start_standby_keep": True, **more})
+    calls = [(call["name"], call["host"], call["arguments"]["state"]) for call in control.calls() if not call["name"].endswith("_info")]
+    return code, " ".join(output.split()), calls
+
+
+@pytest.fixture(name="kept")
+def fixture_kept(tmp_path: pathlib.Path) -> ControlNode:
+    control = ControlNode(tmp_path, "vm_standby", "vm_standby_info", "vm_info", "one_time_key")
+    control.more = {"w1": {"ansible_host": "192.0.2.21"}, "w2": {"ansible_host": "192.0.2.22"}}
+    control.answers = {f"{module} {name}": {"changed": True} for module in ("vm_standby", "one_time_key") for name in ("metal2", "w1", "w2")}
+    return control
+
+
+RUNNING = {"id": "m", "part": "standby", "state": "started", "phase": "running", "copies": [COPY]}
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_all_keys_are_withdrawn_before_a_record(kept: ControlNode, tmp_path: pathlib.Path, check: bool) -> None:
+    # the first server starts its old VM only if one of them answers it
+    code, output, calls = keep(kept, tmp_path, RUNNING, *(["--check"] if check else []))
+    assert code == 0, output
+    assert calls == [
+        *[("one_time_key", host, "absent") for host in ("w1", "w2", "metal2")],
+        *[("vm_standby", host, "returned") for host in ("w1", "w2")], ("vm_standby", "metal2", "kept"),
+    ]  # fmt: skip
+    assert f"m {'would belong' if check else 'belongs'} to metal2. Move its details there" in output
+    assert all(call["check"] == check for call in kept.calls() if not call["name"].endswith("_info"))
+
+
+def test_a_vm_that_was_kept_is_not_changed_again(kept: ControlNode, tmp_path: pathlib.Path) -> None:
+    code, output, calls = keep(kept, tmp_path, None)
+    assert code == 0 and calls == [] and "m belongs to metal2" in output, output
+
+
+@pytest.mark.parametrize(
+    ("entry", "more", "words"),
+    [
+        ({**RUNNING, "phase": "claimed"}, {}, "m was not started on metal2 from a copy, or that start was interrupted. Nothing was changed."),
+        ({**RUNNING, "state": "receiving", "phase": None}, {}, "m was not started on metal2 from a copy"),
+        # metal2 is a witness
+        ({**RUNNING, "phase": None, "copies": []}, {}, "m was not started on metal2 from a copy"),
+        # another id, or the VM of another cluster
+        (None, {"here": False}, "m was not started on metal2 from a copy"),
+        (RUNNING, {"start_standby_confirm": ""}, "Nothing was changed. m would stay on metal2 for good"),
+        (RUNNING, {"start_standby_confirm": "metal2"}, "start_standby_confirm: 'metal2' is not the first server of the VM."),
+        # that the server is off now does not mean that it never returns
+        (
+            RUNNING,
+            {"start_standby_confirm": "", "server_power_result": {"server": "metal1", "state": "off", "confirmed": True}},
+            "set start_standby_confirm: metal1",
+        ),
+    ],
+)
+def test_only_a_vm_that_runs_on_its_standby_is_kept(kept: ControlNode, tmp_path: pathlib.Path, entry: t.Any, more: dict[str, t.Any], words: str) -> None:
+    code, output, calls = keep(kept, tmp_path, entry, **more)
+    assert code != 0 and words in output and calls == [], output
+
+
+def test_a_silent_witness_keeps_the_record(kept: ControlNode, tmp_path: pathlib.Path) -> None:
+    kept.answers["one_time_key w2"] = SILENT
+    code, output, calls = keep(kept, tmp_path, RUNNING)
+    assert code != 0 and "w2 did not answer. What is recorded there would keep m off after a restart of metal2" in output
+    assert [call for call in calls if call[0] == "vm_standby"] == [] and ("one_time_key", "metal2", "absent") not in calls
+
+
+def test_a_first_server_that_answers_is_not_given_up(kept: ControlNode, tmp_path: pathlib.Path) -> None:
+    play = yaml.safe_load((ROOT / "playbooks/start_standby.yml").read_text("utf-8"))[0]
+    (step,) = [task for task in play["tasks"] if task["name"] == "Refuse the start while the first server answers"]
+    answers = {"results": [{"item": "localhost", "state": "started"}]}
+    values = {**play["vars"], "__start_standby_info": {"standbys": [RUNNING]}, "__start_standby_answers": answers}
+    for keeps in (True, False):
+        code, output = kept.play([step], **values, start_standby_id="m", start_standby_keep=keeps)
+        # a start that has begun is completed in any case
+        assert (code != 0) == keeps and ("metal1 answers at 192.0.2.11" in output) == keeps, output
+
+
+def tasks_of(content: t.Any) -> t.Iterator[dict[str, t.Any]]:
+    """Return all tasks of plays, blocks and files of tasks."""
+    for entry in content or ():
+        if isinstance(entry, dict):
+            yield entry
+            for key in ("tasks", "pre_tasks", "post_tasks", "block", "rescue", "always"):
+                yield from tasks_of(entry.get(key))
+
+
+def test_every_step_names_the_cluster() -> None:
+    # without it, it would read or change what another cluster has on the same standby or witness
+    seen = set()
+    for path in [*(ROOT / "playbooks").rglob("*.yml"), *(ROOT / "roles").glob("*/tasks/*.yml")]:
+        for task in tasks_of(yaml.safe_load(path.read_text("utf-8"))):
+            for module in ("vm_standby", "vm_standby_info", "one_time_key"):
+                arguments = task.get(f"reduced.footprint.{module}")
+                if arguments is None and f"reduced.footprint.{module}" not in task or (arguments or {}).get("purpose") in ("migrate", "move"):
+                    continue
+                seen.add((module, path.name))
+                assert "cluster" in (arguments or {}), f"{path}: {task['name']}"
+    assert {("vm_standby", "start_standby.yml"), ("vm_standby_info", "status.yml"), ("one_time_key", "one.yml")} <= seen

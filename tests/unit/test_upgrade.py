@@ -94,13 +94,13 @@ def moved(home: pathlib.Path, text: bytes) -> t.Any:
 
 
 def standby_record(home: pathlib.Path, text: bytes) -> t.Any:
-    place(text, home / "m" / "record.json")
-    return CopyStore("m", home).record()["state"]
+    place(text, home / "lab" / "m" / "record.json")
+    return CopyStore("lab", "m", home).record()["state"]
 
 
 def standby_partial(home: pathlib.Path, text: bytes) -> t.Any:
-    place(text, home / "m" / "partial.json")
-    return CopyStore("m", home).partial()
+    place(text, home / "lab" / "m" / "partial.json")
+    return CopyStore("lab", "m", home).partial()
 
 
 def controlplane_run(home: pathlib.Path, text: bytes) -> t.Any:

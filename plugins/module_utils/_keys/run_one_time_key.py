@@ -39,8 +39,10 @@ def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
     :raises FootprintError: invalid input.
     """
     name = parse_name(params.get("name"), "name")
-    if params["purpose"] in (model_one_time_key.MOVE, model_one_time_key.STANDBY):
+    if params["purpose"] == model_one_time_key.MOVE:
         name = f"{params['purpose']}-{name}"
+    elif params["purpose"] == model_one_time_key.STANDBY:
+        name = model_one_time_key.standby_key(parse_name(params.get("cluster"), "cluster"), name)
     marker = model_one_time_key.key_marker(name)
     before = io_authorized_keys.line_of(marker)
     if params["state"] == "absent":

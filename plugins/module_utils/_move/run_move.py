@@ -83,8 +83,11 @@ def _moved(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
     if journal.state not in (CONFIRMED, RETURNED) and (journal.state != FAILED or journal.switched or journal.facts.get("held")):
         _refuse_other_cluster(store, spec.cluster, "Confirm or return that move first.")
     active = io_units.unit_active(unit_name(spec.id))
-    if active and not check_mode:
+    if active:
         _refuse_other_run(store, spec)
+        if check_mode:
+            journal.state = RUNNING
+            return {**_result(True, journal), "warnings": [f"The move of {spec.id} is running."]}
         return _outcome(store, params, MOVED)
     found = _find(params, spec.id)
     uuid = found[1].uuid if found else journal.facts.get("vm", {}).get("uuid") or vm_uuid(spec.cluster, spec.id)

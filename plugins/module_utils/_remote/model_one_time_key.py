@@ -44,7 +44,8 @@ SOURCE_COMMANDS = frozenset(("mirror", "facts", "state", "quiesce", "renew", "de
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _LIBRARY_FILE = re.escape(LIBRARY) + r"/[0-9a-f]{32}\.zip"
-_PROGRAM = re.compile(rf"\APYTHONPATH={_LIBRARY_FILE} python3 -m {re.escape(_PACKAGE)}\.([a-z_.]+)((?: {_NAME})+)\Z")
+_PROGRAM = re.compile(rf"\APYTHONPATH={_LIBRARY_FILE} python3 -m {re.escape(_PACKAGE)}\.([a-z_.]+)((?: {_NAME}(?:@{_NAME})?)+)\Z")
+_STANDBY_KEY = re.compile(rf"\A{STANDBY}-({_NAME})@({_NAME})\Z")
 _INSTALL = re.compile(rf"\Atest -s ({_LIBRARY_FILE}) \|\| ")
 _EXPIRY = re.compile(r'expiry-time="[0-9]+Z?"')
 # rsync's short options that copy attributes, select what is compared, or only report
@@ -77,6 +78,17 @@ class Installed(t.NamedTuple):
 def key_marker(name: str) -> str:
     """Comment of a one-time key."""
     return f"{MARKER}-{name}"
+
+
+def standby_key(cluster: str, vm_id: str) -> str:
+    """Name of the key of a VM's copies. Several clusters may use one standby or witness; neither name can contain ``@``."""
+    return f"{STANDBY}-{vm_id}@{cluster}"
+
+
+def parse_standby_key(name: str) -> tuple[str, str] | None:
+    """Return cluster and ID of the VM from the name of the key of its copies, ``None`` if it is not the name of such a key."""
+    found = _STANDBY_KEY.match(name)
+    return (found.group(2), found.group(1)) if found else None
 
 
 def install_command(target: str) -> str:

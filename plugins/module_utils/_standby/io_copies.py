@@ -24,6 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, sync_path, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import STANDBY_PARTIAL, STANDBY_RECORD
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import standby_key
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, Copy, CopyDisk, packed, parse_copy, unpacked
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import with_us
 
@@ -34,12 +35,17 @@ _LOCK = 30.0
 _STARTING = "starting"
 
 
-class CopyStore:
-    """The copies of one VM."""
+def store_path(cluster: str, vm_id: str, home: pathlib.Path | None = None) -> pathlib.Path:
+    """Return the folder of a VM's record and copies, on its standby and on witnesses, which several clusters may use."""
+    return (home or HOME) / cluster / vm_id
 
-    def __init__(self, vm_id: str, home: pathlib.Path | None = None) -> None:
-        self.vm_id = vm_id
-        self.directory = (home or HOME) / vm_id
+
+class CopyStore:
+    """The copies of one VM of a cluster, and its record."""
+
+    def __init__(self, cluster: str, vm_id: str, home: pathlib.Path | None = None) -> None:
+        self.cluster, self.vm_id = cluster, vm_id
+        self.directory = store_path(cluster, vm_id, home)
 
     @contextlib.contextmanager
     def locked(self, *, channel: bool = False, starting: bool = False) -> t.Iterator[None]:
@@ -82,7 +88,8 @@ class CopyStore:
         return False
 
     def _end_channel(self, text: str) -> None:
-        if text.isdigit() and self.vm_id in (words := (read_text(f"/proc/{text}/cmdline") or "").replace("standby-", "").split("\0")) and "-m" in words:
+        key = standby_key(self.cluster, self.vm_id)
+        if text.isdigit() and key in (words := (read_text(f"/proc/{text}/cmdline") or "").split("\0")) and "-m" in words:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 # with its qemu-nbd
                 os.killpg(int(text), signal.SIGKILL)
@@ -143,7 +150,7 @@ class CopyStore:
 
     def image(self, path: str, copy_id: str, target: str) -> str:
         """The image of a disk in a copy."""
-        return os.path.join(os.path.dirname(path), FOLDER, f"{self.vm_id}-{copy_id}-{target}.qcow2")
+        return os.path.join(os.path.dirname(path), FOLDER, self.cluster, f"{self.vm_id}-{copy_id}-{target}.qcow2")
 
     def partial(self) -> dict[str, t.Any] | None:
         """Return what the partial copy is based on, ``None`` if there is none."""
@@ -281,7 +288,6 @@ def check_room(folder: str, needed: int, vm_id: str) -> None:
         )
 
 
-def names(home: pathlib.Path | None = None) -> list[str]:
-    """Return the VMs that have copies or a record on this server."""
-    home = home or HOME
-    return sorted(each.name for each in home.iterdir() if each.is_dir()) if home.is_dir() else []
+def names(home: pathlib.Path | None = None) -> list[tuple[str, str]]:
+    """Return cluster and ID of the VMs that have copies or a record on this server."""
+    return sorted((each.parent.name, each.name) for each in (home or HOME).glob("*/*") if each.is_dir())

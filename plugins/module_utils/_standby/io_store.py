@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import pathlib
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import RemoteSource
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Job, StandbyJournal, Voter, key_name, parse_job
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import standby_key
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Job, StandbyJournal, Voter, parse_job
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/standby")
+_PAUSED = "paused"
 
 
 class StandbyStore(JournalStore):
@@ -34,14 +39,33 @@ class StandbyStore(JournalStore):
         data = self.read_job()
         return parse_job(data) if data else None
 
+    def pause(self) -> None:
+        """Record that the VM is about to be moved; see :meth:`paused_at`."""
+        write_atomic(self.directory / _PAUSED, "")
+
+    def resume(self) -> None:
+        """Record that the VM was not moved, or has returned."""
+        (self.directory / _PAUSED).unlink(missing_ok=True)
+
+    def paused_at(self) -> float | None:
+        """Return when the copies were paused for a move (Unix seconds), ``None`` if they are not."""
+        try:
+            return (self.directory / _PAUSED).stat().st_mtime
+        except FileNotFoundError:
+            return None
+
+    def move_of(self, uuid: str) -> Moved | None:
+        """Return the note of the move for which the copies were paused; a VM that was started on its standby has a note as well."""
+        return io_moved.read(uuid) if self.paused_at() is not None else None
+
 
 class StandbyHost(RemoteSource):
     """The ssh connection to the standby or a witness, with the permanent key of the VM."""
 
     who = "standby"
 
-    def __init__(self, agent: str, vm_id: str, voter: Voter, store: StandbyStore, library: pathlib.Path) -> None:
-        super().__init__(key_name(vm_id), store.directory, [voter.host], voter.port, voter.host_keys, library)
+    def __init__(self, agent: str, job: Job, voter: Voter, store: StandbyStore, library: pathlib.Path) -> None:
+        super().__init__(standby_key(job.cluster, job.id), store.directory, [voter.host], voter.port, voter.host_keys, library)
         self.agent = agent
         self.known_hosts = f"known_hosts.{voter.name}"
         self.who = voter.name

@@ -81,6 +81,11 @@ def remove(vm_id: str) -> bool:
     return there
 
 
+def stop(vm_id: str) -> None:
+    """End the copy that is being made; the timer begins the next one."""
+    run(["systemctl", "stop", unit_name(vm_id)], ok=range(256))
+
+
 def start(vm_id: str) -> None:
     """Make a copy now."""
     run(["systemctl", "start", "--no-block", unit_name(vm_id)])

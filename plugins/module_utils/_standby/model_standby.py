@@ -209,11 +209,6 @@ def job_data(job: Job) -> dict[str, t.Any]:
     return {**job._asdict(), "standby": voter(job.standby), "witnesses": [voter(each) for each in job.witnesses], "former": list(job.former)}
 
 
-def key_name(vm_id: str) -> str:
-    """The name of the permanent key of a VM's copies."""
-    return f"standby-{vm_id}"
-
-
 def unit_name(vm_id: str, kind: str = "service") -> str:
     """The systemd service or timer of a VM's copies."""
     return f"reduced-footprint-standby-{vm_id}.{kind}"

@@ -4,7 +4,7 @@
 
 """The agent on the standby: the only program, beside the channel of the disks, that the key of the copies may run.
 
-``python3 -m …run_agent COMMAND NAME`` with a JSON mapping on standard input; the answer is a JSON mapping on standard output. It
+``python3 -m …run_agent COMMAND KEY`` with a JSON mapping on standard input; the answer is a JSON mapping on standard output. It
 starts no VM, and it changes nothing once the VM was started here.
 """
 
@@ -19,6 +19,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import parse_standby_key
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_nbd, plan_standby
@@ -30,14 +31,14 @@ _RECORD = 4 + DIGEST
 Given = t.Mapping[str, t.Any]
 
 
-def answer(command: str, vm_id: str, given: Given) -> dict[str, t.Any]:
+def answer(command: str, cluster: str, vm_id: str, given: Given) -> dict[str, t.Any]:
     """Execute one command of the server of the VM.
 
     :raises FootprintError: it failed.
     """
     if command not in _COMMANDS:
         raise InputError(f"{command!r} is not a valid command of the standby's agent.")
-    return _COMMANDS[command](io_copies.CopyStore(vm_id), given)
+    return _COMMANDS[command](io_copies.CopyStore(cluster, vm_id), given)
 
 
 def _look(store: io_copies.CopyStore, unused: Given) -> dict[str, t.Any]:
@@ -56,7 +57,7 @@ def _refuse_started(store: io_copies.CopyStore) -> None:
 
 
 def _refuse_other(store: io_copies.CopyStore, uuid: str) -> None:
-    """Refuse copies of a VM with the same ID, for example in another cluster: they would be pruned by those of this one.
+    """Refuse copies of another VM with the same ID, for example one that was created again: they would be pruned by those of this one.
 
     :raises RefusedError: there are copies of another VM.
     """
@@ -232,12 +233,13 @@ _COMMANDS: t.Mapping[str, t.Callable[[io_copies.CopyStore, Given], dict[str, t.A
 
 def main(argv: t.Sequence[str]) -> int:
     """Entry point; exit code 0 with ``{"ok": …}``, or 1 with ``{"error": …}``."""
-    if len(argv) != 2 or not re.match(r"\Astandby-[A-Za-z0-9][A-Za-z0-9._-]*\Z", argv[1]):
-        sys.stderr.write("usage: run_agent COMMAND standby-ID\n")
+    whose = parse_standby_key(argv[1]) if len(argv) == 2 else None
+    if whose is None:
+        sys.stderr.write("usage: run_agent COMMAND standby-ID@CLUSTER\n")
         return 2
     try:
         given = json.loads(sys.stdin.read() or "{}")
-        sys.stdout.write(json.dumps({"ok": answer(argv[0], argv[1][len("standby-") :], given)}) + "\n")
+        sys.stdout.write(json.dumps({"ok": answer(argv[0], *whose, given)}) + "\n")
         return 0
     except FootprintError as error:
         sys.stdout.write(json.dumps({"error": {"message": error.message, "hint": error.hint}}) + "\n")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Connects standard input and output to the partial copy of one disk: ``python3 -m …run_channel TARGET NAME``, NBD on both."""
+"""Connects standard input and output to the partial copy of one disk: ``python3 -m …run_channel TARGET KEY``, NBD on both."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_channel
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import parse_standby_key
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_nbd
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import STARTED
 
@@ -20,12 +21,13 @@ MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._standby.ru
 
 def main(argv: t.Sequence[str]) -> int:
     """Entry point; returns the exit code."""
-    if len(argv) != 2 or not argv[1].startswith("standby-"):
-        sys.stderr.write("usage: run_channel TARGET standby-ID\n")
+    whose = parse_standby_key(argv[1]) if len(argv) == 2 else None
+    if whose is None:
+        sys.stderr.write("usage: run_channel TARGET standby-ID@CLUSTER\n")
         return 2
     # so that it can be ended together with its server, see CopyStore.locked
     os.setsid()
-    store = io_copies.CopyStore(argv[1][len("standby-") :])
+    store = io_copies.CopyStore(*whose)
     try:
         if store.record().get("state") == STARTED:
             raise RefusedError(f"{store.vm_id} was started on the standby.")

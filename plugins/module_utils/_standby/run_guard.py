@@ -43,7 +43,7 @@ def records(job: Job, store: io_store.StandbyStore) -> list[dict[str, t.Any] | N
     found: list[dict[str, t.Any] | None] = []
     for voter in (job.standby, *job.witnesses):
         try:
-            found.append(io_store.StandbyHost(run_agent.MODULE, job.id, voter, store, io_units.keep_code()).ask("look", timeout=_ASK)["record"])
+            found.append(io_store.StandbyHost(run_agent.MODULE, job, voter, store, io_units.keep_code()).ask("look", timeout=_ASK)["record"])
         except FootprintError as error:
             store.log(f"guard: {voter.name} does not answer: {error.message}")
             found.append(None)

@@ -15,7 +15,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock im
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_rate
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look
-from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units, run_jobs
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_remote_source, io_units, run_jobs
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import key_marker, standby_key
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import (
     io_copies,
     io_guard,
@@ -27,7 +28,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
     run_start,
     xml_backup,
 )
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, STARTED, Job, job_data, key_name, parse_job
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, STARTED, Job, job_data, parse_job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
@@ -52,14 +53,15 @@ def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
     :returns: keyword arguments for ``exit_json``.
     :raises FootprintError: refused or failed.
     """
-    vm_id = parse_name(params.get("id"), "id")
-    params = {**params, "id": vm_id}
+    params = {**params, "id": parse_name(params.get("id"), "id"), "cluster": parse_name(params.get("cluster"), "cluster")}
     return _STATES[params["state"]](params, check_mode)
 
 
 def _prepared(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
     """Create the key of the copies, if there is none."""
-    return run_jobs.prepare_key(io_store.StandbyStore(params["id"]).directory, key_name(params["id"]), check_mode=check_mode)
+    store = io_store.StandbyStore(params["id"])
+    _refuse_another(store.job(), params)
+    return run_jobs.prepare_key(store.directory, standby_key(params["cluster"], params["id"]), check_mode=check_mode)
 
 
 def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
@@ -71,15 +73,22 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
             return {"changed": True, "diff": _diff("", f"{params['id']}: copied to its standby\n")}
         raise BackendError(f"the VM {params['id']} does not exist on this server.", hint="Define it first, with vm_define.")
     uri, record = found
+    if store.move_of(record.uuid) is not None:
+        # the inventory still lists it here; its old disks must not become the newest copy
+        return {"changed": False, "warnings": [f"{params['id']} was moved to another server, or is being moved; it is not copied from this one."]}
+    if io_copies.CopyStore(params["cluster"], params["id"]).record().get("phase"):
+        raise RefusedError(
+            f"{params['id']} was started on this server from its copy, and its first server may return.",
+            "id",
+            "Move it back with move_vm. If that server never returns, make this one its server first, with start_standby_keep.",
+        )
     _refuse_unfit(uri, record.uuid)
     limit = parse_rate(params.get("bandwidth_limit"), "bandwidth_limit")
     known = {"interval": params.get("interval_seconds"), "source": params.get("source") or platform.node(), "bandwidth_limit": limit}
     before = store.job()
     job = parse_job({**params, **known, "name": record.name, "uuid": record.uuid, "uri": uri})
     job = job._replace(former=plan_standby.former(before, job, params.get("removed_standbys") or ()))
-    if _of_another(before, params):
-        message = f"the VM {job.id} of another cluster is copied from this server, and copies are stored by ID."
-        raise RefusedError(message, "id", "Give one of the two VMs another id, or end the copies of the other one.")
+    _refuse_another(before, params)
     if check_mode:
         code = _kept_code(store)
         timers = code is not None and bool(io_timers.differing(job.id, job.interval, code))
@@ -87,7 +96,7 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
         return {"changed": changed, "diff": _diff("", _text(job) if changed else "")}
     if not (store.directory / "id_ed25519").exists():
         raise RefusedError("the key of the copies does not exist.", "state", "Use state: prepared first, and place the key on the standby.")
-    answer = io_store.StandbyHost(run_agent.MODULE, job.id, job.standby, store, io_units.keep_code()).ask("look")
+    answer = io_store.StandbyHost(run_agent.MODULE, job, job.standby, store, io_units.keep_code()).ask("look")
     if answer["record"].get("state") == STARTED:
         raise RefusedError(f"{job.id} was started on its standby {job.standby.name}.", "id", "Move it back with move_vm.")
     if answer["record"].get("starting"):
@@ -132,42 +141,58 @@ def _refuse_unfit(uri: str, uuid: str) -> None:
 
 def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
     """End the copies of a VM of this server; on the standby remove them."""
-    store, copies = io_store.StandbyStore(params["id"]), io_copies.CopyStore(params["id"])
+    store, copies = io_store.StandbyStore(params["id"]), io_copies.CopyStore(params["cluster"], params["id"])
     job = store.job()
-    foreign = _copies_of_another(copies, params)
-    if _of_another(job, params) or (job is None and foreign):
-        return {"changed": False}
-    _refuse_running(copies, foreign)
-    there = job is not None or store.directory.is_dir() or copies.directory.is_dir()
-    if not check_mode and there:
+    _refuse_running(copies)
+    source = not _of_another(job, params) and (job is not None or store.directory.is_dir())
+    there = source or copies.directory.is_dir()
+    if not check_mode and source:
         io_timers.remove(params["id"])
         if job is not None:
             _forget_checkpoints(job)
             io_guard.release(job.name)
         io_remote_source.drop_key_files(store.directory)
         remove_path(store.directory)
-        if copies.directory.is_dir() and not foreign:
-            with copies.locked():
-                # a start may have held the lock; without its record the first server would start the VM as well
-                _refuse_running(copies, foreign)
-                copies.remove()
+    if not check_mode and copies.directory.is_dir():
+        with copies.locked():
+            # a start may have held the lock; without its record the first server would start the VM as well
+            _refuse_running(copies)
+            copies.remove()
     return {"changed": there, "diff": _diff(f"{params['id']}: copied to its standby\n" if there else "", "")}
 
 
-def _refuse_running(copies: io_copies.CopyStore, foreign: bool) -> None:
-    if not foreign and copies.record().get("state") == STARTED:
+def _paused(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """On the server of the VM, immediately before it is moved: make no copy until the move has ended.
+
+    Job and key stay, so the worker continues, and guards the VM again, once the VM is here and no move is running, however that ended.
+    """
+    store = io_store.StandbyStore(params["id"])
+    job = store.job()
+    if job is None or _of_another(job, params):
+        return {"changed": False}
+    if not check_mode:
+        store.pause()
+        io_timers.stop(job.id)
+        _forget_checkpoints(job)
+        # the move itself starts the VM again after a restart of this server
+        io_guard.release(job.name)
+    return {"changed": True, "diff": _diff(_text(job), f"{job.id}: not copied while it is moved\n")}
+
+
+def _refuse_running(copies: io_copies.CopyStore) -> None:
+    if copies.record().get("state") == STARTED:
         raise RefusedError(f"{copies.vm_id} runs on this server from its copy.", "id", "Move it back with move_vm first.")
 
 
 def _of_another(job: Job | None, params: t.Mapping[str, t.Any]) -> bool:
-    """Whether the copies that are sent are those of a VM with the same ID in another cluster than the given one."""
-    return job is not None and bool(params.get("cluster")) and job.cluster != params["cluster"]
+    """Whether the copies that are sent are those of a VM with the same ID in another cluster."""
+    return job is not None and job.cluster != params["cluster"]
 
 
-def _copies_of_another(copies: io_copies.CopyStore, params: t.Mapping[str, t.Any]) -> bool:
-    """Whether the copies that are kept are those of such a VM; an adopted VM has another UUID, its copies are then kept as well."""
-    kept = {copy.uuid for copy in copies.copies()} if params.get("cluster") else set()
-    return bool(kept) and vm_uuid(params["cluster"], params["id"]) not in kept
+def _refuse_another(job: Job | None, params: t.Mapping[str, t.Any]) -> None:
+    if _of_another(job, params):
+        message = f"the VM {params['id']} of another cluster is copied from this server, where units and keys have the ID as name."
+        raise RefusedError(message, "id", "Give one of the two VMs another id, or end the copies of the other one.")
 
 
 def _forget_checkpoints(job: Job) -> None:
@@ -184,7 +209,7 @@ def _released(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     """On the first server: remove the VM that was started on its standby, so that it can be moved back."""
     store = io_store.StandbyStore(params["id"])
     job = store.job()
-    if job is None or _of_another(job, params):
+    if job is None or _of_another(job, params) or store.move_of(job.uuid) is not None:
         return {"changed": False}
     # a witness knows of a start before it succeeds, and the disks here are the newer ones until then
     record = run_guard.records(job._replace(witnesses=()), store)[0] or {}
@@ -232,7 +257,7 @@ def _remove_vm(host: DomainHost, job: Job, params: t.Mapping[str, t.Any]) -> Non
 
 def _claimed(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
     """On a witness: record that the VM is about to be started on its standby."""
-    copies = io_copies.CopyStore(params["id"])
+    copies = io_copies.CopyStore(params["cluster"], params["id"])
     there = copies.record().get("state") == STARTED
     if not there and not check_mode:
         copies.write_record({"state": STARTED, "at": time.time(), "from": params.get("source"), "proof": dict(params.get("proof") or {})})
@@ -241,7 +266,7 @@ def _claimed(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
 
 def _returned(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
     """On the standby or a witness, after the VM was moved away: accept copies again."""
-    copies = io_copies.CopyStore(params["id"])
+    copies = io_copies.CopyStore(params["cluster"], params["id"])
     record = copies.record()
     if record.get("state") != STARTED:
         return {"changed": False}
@@ -255,6 +280,36 @@ def _returned(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
         with copies.locked():
             copies.write_record({"state": RECEIVING, "at": time.time()})
     return {"changed": True}
+
+
+def _kept(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """On the standby: remove copies and record of a VM that was started here, whose first server never returns.
+
+    That server keeps its old VM off because no machine that it asks accepts its key any more.
+    """
+    copies = io_copies.CopyStore(params["cluster"], params["id"])
+    if not copies.directory.is_dir():
+        return {"changed": False}
+    _refuse_not_kept(copies, params, check_mode)
+    if not check_mode:
+        with copies.locked():
+            _refuse_not_kept(copies, params, check_mode)
+            copies.remove()
+    return {"changed": True, "diff": _diff(f"{params['id']}: started from its copy\n", f"{params['id']}: a VM of this server\n")}
+
+
+def _refuse_not_kept(copies: io_copies.CopyStore, params: t.Mapping[str, t.Any], check_mode: bool) -> None:
+    record = copies.record()
+    if record.get("state") != STARTED or record.get("phase") != run_start.RUNNING:
+        raise RefusedError(f"{copies.vm_id} was not started on this server, or that was interrupted.", "id", "Complete the start with state: started.")
+    if params.get("confirmed") != record.get("from"):
+        given = f"{params['confirmed']!r} is not the name of the server" if params.get("confirmed") else "no one confirmed the server"
+        raise RefusedError(f"{given} that never returns: {record.get('from')}.", "confirmed", "If it was retired or replaced, give its name.")
+    key = io_authorized_keys.line_of(key_marker(standby_key(copies.cluster, copies.vm_id)))
+    # in check mode it was not withdrawn
+    if key is not None and not check_mode:
+        hint = "Withdraw it on all witnesses and here, with one_time_key, before the record is removed."
+        raise RefusedError(f"{record.get('from')} can still ask this server whether it may start {copies.vm_id}.", "id", hint)
 
 
 def _started(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
@@ -272,9 +327,11 @@ def _diff(before: str, after: str) -> dict[str, str]:
 _STATES: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], bool], dict[str, t.Any]]] = {
     "prepared": _prepared,
     "present": _present,
+    "paused": _paused,
     "absent": _absent,
     "started": _started,
     "released": _released,
     "claimed": _claimed,
     "returned": _returned,
+    "kept": _kept,
 }

@@ -12,17 +12,21 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_guard, io_store
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, TAKEN, Job
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, MOVED
 
 SOURCE, STANDBY = "source", "standby"
 #: Phase of a start whose disks are being made.
 STARTING = "starting"
 
 
-def standbys(vm_id: str | None = None) -> list[dict[str, t.Any]]:
-    """Return one entry for each VM that is copied from this server, and for each that has copies here."""
+def standbys(vm_id: str | None = None, cluster: str | None = None) -> list[dict[str, t.Any]]:
+    """Return one entry for each VM that is copied from this server, and for each that has copies or a record here.
+
+    :arg vm_id: only VMs with this ID; ``cluster``: only those of this cluster.
+    """
     now = time.time()
-    found = [_source(each, now) for each in io_store.names()] + [_standby(each, now) for each in io_copies.names()]
-    return [each for each in found if vm_id in (None, each["id"])]
+    found = [_source(each, now) for each in io_store.names()] + [_standby(*each, now) for each in io_copies.names()]
+    return [each for each in found if vm_id in (None, each["id"]) and cluster in (None, each["cluster"])]
 
 
 def _source(vm_id: str, now: float) -> dict[str, t.Any]:
@@ -32,8 +36,13 @@ def _source(vm_id: str, now: float) -> dict[str, t.Any]:
     facts = journal.facts if not job.former or journal.facts.get("standby") == job.standby.name else {}
     at = facts.get("at")
     permitted = not io_guard.is_guarded(job.name) or io_guard.is_permitted(job.name)
+    note = store.move_of(job.uuid)
+    moved = note is not None and note.state in (MOVED, CONFIRMED)
     problem = None
-    if journal.state == TAKEN:
+    if moved:
+        # its copies are those of its new server
+        permitted = True
+    elif journal.state == TAKEN:
         problem = f"it was started on {job.standby.name}"
     elif not permitted:
         problem = "it stays off until its standby or a witness confirms that it was not started there"
@@ -48,9 +57,10 @@ def _source(vm_id: str, now: float) -> dict[str, t.Any]:
         "standby": job.standby.name,
         "former_standbys": list(job.former),
         "interval_seconds": job.interval,
-        "state": journal.state,
+        "state": MOVED if moved else journal.state,
         "phase": journal.phase,
         "reason": journal.reason,
+        "kept_off": not permitted,
         "problem": problem,
         "copy_id": facts.get("copy"),
         "copied": utc(at) if at is not None else None,
@@ -64,15 +74,15 @@ def _source(vm_id: str, now: float) -> dict[str, t.Any]:
     }
 
 
-def _standby(vm_id: str, now: float) -> dict[str, t.Any]:
-    store = io_copies.CopyStore(vm_id)
+def _standby(cluster: str, vm_id: str, now: float) -> dict[str, t.Any]:
+    store = io_copies.CopyStore(cluster, vm_id)
     # before the record: between both, the start may have been recorded
     starting = store.starting()
     copies, record = store.copies(), store.record()
     last = copies[-1] if copies else None
     return {
         "id": vm_id,
-        "cluster": None,
+        "cluster": cluster,
         "part": STANDBY,
         "standby": None,
         "former_standbys": [],
@@ -80,6 +90,7 @@ def _standby(vm_id: str, now: float) -> dict[str, t.Any]:
         "state": record.get("state", RECEIVING),
         "phase": record.get("phase") or (STARTING if starting else None),
         "reason": None,
+        "kept_off": None,
         "problem": None,
         "copy_id": last.id if last else None,
         "copied": utc(last.at) if last else None,

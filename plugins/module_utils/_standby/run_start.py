@@ -41,7 +41,7 @@ def start(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
     :returns: keyword arguments for ``exit_json``.
     :raises FootprintError: refused, or the copy is damaged; nothing was changed. A later error is completed by the next run.
     """
-    store = io_copies.CopyStore(str(params["id"]))
+    store = io_copies.CopyStore(str(params["cluster"]), str(params["id"]))
     record = store.record()
     begun = _begun(record, store.vm_id)
     copies = store.copies()

@@ -17,10 +17,19 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_store as io_move_store
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units, run_jobs
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.run_phases import run_phase
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_backup, io_store, plan_standby, run_agent, run_send, run_taken
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import xml_backup
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import (
+    io_backup,
+    io_guard,
+    io_store,
+    plan_standby,
+    run_agent,
+    run_send,
+    run_taken,
+    xml_backup,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import (
     BEGIN,
     COPIED,
@@ -39,6 +48,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header
 
 _LONG = 3600.0
+# seconds within which a move begins after the copies were paused
+_BEFORE_MOVE = 120.0
 
 
 class VmStarted(BackendError):
@@ -207,7 +218,7 @@ def carry_out(worker: Worker) -> None:
 
 def connect(job: Job, store: io_store.StandbyStore) -> io_store.StandbyHost:
     """Create the connection to the standby."""
-    return io_store.StandbyHost(run_agent.MODULE, job.id, job.standby, store, io_units.keep_code())
+    return io_store.StandbyHost(run_agent.MODULE, job, job.standby, store, io_units.keep_code())
 
 
 def main(argv: t.Sequence[str]) -> int:
@@ -237,7 +248,22 @@ def _thaw(job: Job) -> int:
         return 1
 
 
+def _is_moving(job: Job, store: io_store.StandbyStore) -> bool:
+    """Whether the copies are paused because the VM is about to be moved, is being moved, or was moved and has not returned."""
+    paused = store.paused_at()
+    if paused is None:
+        return False
+    return abs(time.time() - paused) < _BEFORE_MOVE or io_units.unit_active(io_move_store.unit_name(job.id)) or store.move_of(job.uuid) is not None
+
+
 def _main(job: Job, store: io_store.StandbyStore) -> int:
+    if _is_moving(job, store):
+        sys.stderr.write(f"{job.id} is being moved, or was moved; it is not copied\n")
+        return 0
+    if store.paused_at() is not None:
+        # the pause had ended the guard
+        io_guard.guard(job.name, permitted=True)
+        store.resume()
     journal = store.journal()
     journal.renew(time.time())
     try:

@@ -79,7 +79,7 @@ def test_the_key_and_the_copies_of_another_vm_are_not_replaced(tmp_path: pathlib
 )
 def test_an_earlier_standby_keeps_neither_key_nor_copies(tmp_path: pathlib.Path, now: t.Any, there: t.Any, expected: t.Any) -> None:
     control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
-    entry = {"id": "notes", "part": "source", "cluster": "lab", **now}
+    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "copied", "kept_off": False, **now}
     control.answers = {
         "vm_standby_info metal2": {"standbys": [entry]},
         "vm_standby_info metal3": there or {"standbys": [{"id": "notes", "part": "standby", "state": "receiving"}]},
@@ -138,7 +138,7 @@ def test_the_server_of_a_vm_is_not_its_own_witness(tmp_path: pathlib.Path) -> No
 def test_a_vm_that_runs_on_its_earlier_standby_gets_no_other_one(tmp_path: pathlib.Path) -> None:
     control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
     control.more = {"metal3": {"ansible_host": "192.0.2.13"}}
-    entry = {"id": "notes", "part": "source", "cluster": "lab", "standby": "metal3", "former_standbys": [], "copied": "2026"}
+    entry = {"id": "notes", "part": "source", "cluster": "lab", "standby": "metal3", "former_standbys": [], "copied": "2026", "kept_off": False}
     control.answers = {
         "vm_standby_info metal2": {"standbys": [entry]},
         "vm_standby_info metal3": {"standbys": [{"id": "notes", "part": "standby", "state": "started"}]},
@@ -151,7 +151,7 @@ def test_a_vm_that_runs_on_its_earlier_standby_gets_no_other_one(tmp_path: pathl
 
 def test_the_server_of_the_vm_is_the_last_one_that_forgets_its_copies(tmp_path: pathlib.Path) -> None:
     control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
-    entry = {"id": "notes", "part": "source", "cluster": "lab", "standby": "metal1"}
+    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "copied", "kept_off": False, "standby": "metal1"}
     control.answers = {
         "vm_standby_info metal2": {"standbys": [entry]},
         "one_time_key metal1": {"changed": True},
@@ -166,6 +166,31 @@ def test_the_server_of_the_vm_is_the_last_one_that_forgets_its_copies(tmp_path: 
     control.answers["one_time_key metal1"] = control.answers["vm_standby metal1"] = {"unreachable": True, "msg": "down"}
     code, output = control.play([task], vms=[], footprint_cluster="lab")
     assert code == 0 and [call["host"] for call in control.calls("vm_standby")] == ["metal1", "metal2"], output
+
+
+@pytest.mark.parametrize(("kept_off", "ends", "good"), [(False, False, True), (True, False, False), (True, True, True)])
+def test_an_old_vm_does_not_lose_its_guard(tmp_path: pathlib.Path, kept_off: bool, ends: bool, good: bool) -> None:
+    # it was kept on its standby, whose list has it now; the server that was lost is back nevertheless
+    control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
+    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "copied", "standby": "metal1", "kept_off": kept_off}
+    control.answers = {"vm_standby_info metal2": {"standbys": [entry]}}
+    control.answers |= {f"{name} {host}": {"changed": True} for name in ("vm_standby", "one_time_key") for host in ("metal1", "metal2")}
+    task = {"ansible.builtin.include_role": {"name": "reduced.footprint.standby"}, "vars": {"__standby_ends": ends}}
+    code, output = control.play([task], vms=[], footprint_cluster="lab")
+    assert (code == 0) == good, output
+    if not good:
+        assert "metal2 has notes still, and keeps it off, because it may run on another server" in " ".join(output.split())
+        assert control.calls("vm_standby") == control.calls("one_time_key") == []
+
+
+def test_key_and_copies_of_a_moved_vm_are_those_of_its_new_server(tmp_path: pathlib.Path) -> None:
+    # its move is not confirmed yet
+    control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
+    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "moved", "kept_off": False, "standby": "metal1"}
+    control.answers = {"vm_standby_info metal2": {"standbys": [entry]}, "vm_standby metal2": {"changed": True}}
+    code, output = control.play([{"ansible.builtin.include_role": {"name": "reduced.footprint.standby"}}], vms=[], footprint_cluster="lab")
+    assert code == 0 and [(call["host"], call["arguments"]["state"]) for call in control.calls("vm_standby")] == [("metal2", "absent")], output
+    assert not control.calls("one_time_key")
 
 
 @pytest.mark.parametrize(("address", "good"), [("192.0.2.13", True), ("2001:db8::13", True), ("laptop.example.com", False)])

@@ -77,6 +77,8 @@ CLAIMED = standby("standby", state="started", age_seconds=None, copied=None)
     [
         ({"metal1": [standby()]}, "ok   standby master: copy on metal2, 45 s old, made in 3.2 s, 2 GiB there", "ok"),
         ({"metal1": [standby()], "metal2": [standby("standby")]}, "ok   standby master: copy on metal2, 45 s old, made in 3.2 s, 2 GiB there", "ok"),
+        # a move that is not confirmed yet
+        ({"metal1": [standby(state="moved")], "metal3": [standby(standby="metal4")]}, "ok   standby master: copy on metal4, 45 s old", "ok"),
         ({"metal1": [standby(problem="its last copy is 4000 s old")]}, "DEGRADED standby master: copy on metal2, 45 s old", "degraded"),
         ({"metal1": [standby(age_seconds=None, problem="x")]}, "DEGRADED standby master: has no verified copy; x", "degraded"),
         ({"metal2": [standby("standby")]}, "DEGRADED standby master: copy on metal2, 45 s old, made in 3.2 s, 2 GiB there; its server does not", "degraded"),

@@ -110,3 +110,15 @@ def test_a_running_worker_is_reported_as_running(tmp_path, monkeypatch, state):
     assert run_move.unfinished({"id": "c1"})["move"]["state"] == RUNNING
     monkeypatch.setattr(run_move.io_units, "unit_active", lambda name: False)
     assert run_move.unfinished({"id": "c1"}) == run_move.unfinished({"id": "../c1"}) == {}
+
+
+def test_check_mode_reports_a_move_that_is_running(tmp_path, started, monkeypatch):
+    # its checks would find the half of the VM at the destination
+    store = MoveStore("c1", tmp_path)
+    store.write_job({"action": "moved", "params": PARAMS})
+    store.write(MoveJournal(name="c1", started=1.0, state=RUNNING))
+    monkeypatch.setattr(run_move.io_units, "unit_active", lambda name: True)
+    result = run_move.move({**PARAMS, "state": MOVED, "destination_facts": {}}, check_mode=True)
+    assert result["changed"] and result["move"]["state"] == RUNNING and result["warnings"] == ["The move of c1 is running."]
+    with pytest.raises(RefusedError, match="is being moved to metal2, not to metal3"):
+        run_move.move({**PARAMS, "state": MOVED, "destination": {**PARAMS["destination"], "name": "metal3"}}, check_mode=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import time
+import typing as t
 
 import pytest
 
@@ -36,8 +37,6 @@ def program(module: str, arguments: str) -> str:
         (MIGRATE, program("_migrate.disks.run_block_agent", "master")),
         (MOVE, program("_move.run_agent", "define master")),
         (MOVE, program("_move.run_channel", "disks master")),
-        (STANDBY, program("_standby.run_agent", "begin master")),
-        (STANDBY, program("_standby.run_channel", "vda master")),
         (MIGRATE, model_one_time_key.install_command(CODE)),
         (MIGRATE, SENDS),
         (MIGRATE, "rsync --server --sender -lHogDtpAXIRSe.LsfxCIvu --numeric-ids --ignore-missing-args --files-from=- --from0 --no-implied-dirs . /"),
@@ -76,6 +75,32 @@ def test_everything_else_is_refused(text: str) -> None:
 def test_a_standby_runs_only_its_own_programs(text: str) -> None:
     with pytest.raises(InputError, match="This key must not run"):
         model_one_time_key.parse_command(STANDBY, "master", text)
+
+
+@pytest.mark.parametrize("module, first", [("_standby.run_agent", "begin"), ("_standby.run_channel", "vda")])
+def test_the_key_of_copies_is_that_of_one_vm_of_one_cluster(module: str, first: str) -> None:
+    names = [model_one_time_key.standby_key(*one) for one in (("lab", "master"), ("a-b", "c"), ("a", "c-b"), ("a", "b-c"), ("b", "c-a"))]
+    assert len(set(names)) == len(names)
+    for name in names:
+        for other in names:
+            text = program(module, f"{first} {other}")
+            if name == other:
+                assert model_one_time_key.parse_command(STANDBY, name, text).arguments[-1] == name
+            else:
+                with pytest.raises(InputError, match="This key must not run"):
+                    model_one_time_key.parse_command(STANDBY, name, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "whose"),
+    [
+        ("standby-master@lab", ("lab", "master")), ("standby-a.b-1@c-d", ("c-d", "a.b-1")), ("standby-master", None), ("standby-master@", None),
+        ("standby-@lab", None), ("standby-m@../x", None), ("standby-../m@lab", None), ("standby-m@lab@x", None), ("standby-m@lab\n", None), ("move-m@lab", None),
+    ],
+)  # fmt: skip
+def test_whose_copies_a_key_is_for(name: str, whose: t.Any) -> None:
+    assert model_one_time_key.parse_standby_key(name) == whose
+    assert whose is None or model_one_time_key.standby_key(*whose) == name
 
 
 def test_a_permanent_key_has_no_expiry() -> None:

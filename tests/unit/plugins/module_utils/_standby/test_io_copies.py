@@ -27,7 +27,7 @@ class Standby:
     """The copies of one VM, in a folder of the test."""
 
     def __init__(self, folder: pathlib.Path) -> None:
-        self.store = io_copies.CopyStore("m", folder / "copies")
+        self.store = io_copies.CopyStore("lab", "m", folder / "copies")
         self.store.directory.mkdir(parents=True)
         self.path = str(folder / "pool" / "m-disk0")
         (folder / "pool").mkdir(exist_ok=True)
@@ -62,7 +62,7 @@ class Standby:
 
     def images(self) -> list[str]:
         """The images in the pool."""
-        return sorted(each.name for each in (pathlib.Path(self.path).parent / "standby").iterdir())
+        return sorted(each.name for each in (pathlib.Path(self.path).parent / "standby/lab").iterdir())
 
 
 def expected(number: int) -> bytes:
@@ -151,7 +151,7 @@ def test_kill_between_images_and_manifest(standby: Standby, monkeypatch: pytest.
 
 
 def test_images_of_other_vms_are_kept(standby: Standby) -> None:
-    other = pathlib.Path(standby.path).parent / "standby" / f"m-2-{names_of(1)}-vda.qcow2"
+    other = pathlib.Path(standby.path).parent / "standby/lab" / f"m-2-{names_of(1)}-vda.qcow2"
     other.write_bytes(b"of the VM m-2")
     standby.store.discard_partial()
     assert other.exists()
@@ -159,10 +159,27 @@ def test_images_of_other_vms_are_kept(standby: Standby) -> None:
     assert standby.images() == [other.name]
 
 
+def test_images_of_another_cluster_are_kept(standby: Standby) -> None:
+    green = io_copies.CopyStore("green", "m", standby.store.directory.parent.parent)
+    green.directory.mkdir(parents=True)
+    disk = CopyDisk("vda", standby.path, "qcow2", SIZE, green.image(standby.path, names_of(1), "vda"))
+    green.note_folders([disk])
+    green.prepare(None, [disk])
+    assert len(standby.images()) == 3
+    green.discard_partial()
+    assert green.remove() and [standby.content(number) == expected(number) for number in (1, 2, 3)] == [True] * 3
+    green.prepare(None, [disk])
+    standby.store.remove()
+    assert pathlib.Path(green.image(standby.path, "partial", "vda")).exists()
+
+
 def test_record(standby: Standby) -> None:
-    assert standby.store.record()["state"] == "receiving" and io_copies.CopyStore("other", standby.store.directory.parent).record() == {"state": "receiving"}
+    home = standby.store.directory.parent.parent
+    assert standby.store.record()["state"] == "receiving" and io_copies.CopyStore("lab", "other", home).record() == {"state": "receiving"}
     standby.store.write_record({"state": "started", "at": 1.0})
-    assert io_copies.CopyStore("m", standby.store.directory.parent).record()["state"] == "started"
+    assert io_copies.CopyStore("lab", "m", home).record()["state"] == "started"
+    # a VM with the same ID of another cluster, which uses the same server
+    assert io_copies.CopyStore("green", "m", home).record() == {"state": "receiving"}
 
 
 def test_room(tmp_path: pathlib.Path) -> None:

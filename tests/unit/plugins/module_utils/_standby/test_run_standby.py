@@ -15,7 +15,7 @@ import types
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._service.io_service_host import ServiceHost
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_files import UnitFound
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import (
@@ -29,7 +29,11 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
     run_standby_info,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, Job, Voter, job_data, parse_job
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
+
+from tests.support.control_node import ROOT
 
 STANDBY = {"name": "metal2", "host": "192.0.2.12", "port": 22, "host_keys": ["ssh-ed25519 AAAA"]}
 JOB = Job("m", "blue", "blue-m", vm_uuid("blue", "m"), "qemu:///system", Voter("metal2", "192.0.2.12", 22, ("ssh-ed25519 AAAA",)), (), 900, 2, 0, "metal1")
@@ -56,7 +60,7 @@ def test_the_copies_of_another_cluster_are_not_replaced(check_mode):
     assert store.job() is not None and store.job().cluster == "blue"
 
 
-@pytest.mark.parametrize(("cluster", "kept"), [("green", True), ("blue", False), (None, False)])
+@pytest.mark.parametrize(("cluster", "kept"), [("green", True), ("blue", False)])
 def test_a_move_ends_the_copies_of_its_own_cluster_only(cluster, kept):
     store = io_store.StandbyStore("m")
     store.write_job(job_data(JOB))
@@ -64,9 +68,9 @@ def test_a_move_ends_the_copies_of_its_own_cluster_only(cluster, kept):
     assert (store.job() is not None) is kept
 
 
-@pytest.mark.parametrize(("cluster", "kept"), [("green", True), ("blue", False), (None, False)])
+@pytest.mark.parametrize(("cluster", "kept"), [("green", True), ("blue", False)])
 def test_a_move_keeps_the_copies_that_another_cluster_has_here(cluster, kept):
-    store = io_copies.CopyStore("m")
+    store = io_copies.CopyStore("blue", "m")
     store.write_record({"state": "receiving"})
     store.commit(Copy("20261124T100001Z", "m", JOB.uuid, "m", "metal3", 1.0, 1.0, False, "full", 1, 1.0, "<domain/>", {}, True, ()), {})
     run_standby.apply({"id": "m", "cluster": cluster, "state": "absent"}, check_mode=False)
@@ -74,7 +78,7 @@ def test_a_move_keeps_the_copies_that_another_cluster_has_here(cluster, kept):
 
 
 def test_copies_are_not_removed_after_a_start_that_held_their_lock(monkeypatch):
-    store = io_copies.CopyStore("m")
+    store = io_copies.CopyStore("blue", "m")
     store.write_record({"state": "receiving"})
     locked = io_copies.CopyStore.locked
 
@@ -86,17 +90,17 @@ def test_copies_are_not_removed_after_a_start_that_held_their_lock(monkeypatch):
 
     monkeypatch.setattr(io_copies.CopyStore, "locked", late)
     with pytest.raises(RefusedError, match="runs on this server from its copy"):
-        run_standby.apply({"id": "m", "state": "absent"}, check_mode=False)
+        run_standby.apply({"id": "m", "cluster": "blue", "state": "absent"}, check_mode=False)
     assert store.record()["state"] == "started"
 
 
 def test_copies_of_another_vm_are_not_received():
-    store = io_copies.CopyStore("m")
+    store = io_copies.CopyStore("blue", "m")
     store.write_record({"state": "receiving"})
     store.commit(Copy("20261124T100001Z", "m", JOB.uuid, "blue-m", "metal3", 1.0, 1.0, False, "full", 1, 1.0, "<domain/>", {}, True, ()), {})
     given = {"copy": "20261124T100002Z", "uuid": vm_uuid("green", "m"), "disks": [], "facts": {"uuid": vm_uuid("green", "m")}}
     with pytest.raises(RefusedError, match="the standby has copies of another VM with the ID m: blue-m."):
-        run_agent.answer("begin", "m", given)
+        run_agent.answer("begin", "blue", "m", given)
     assert [each.uuid for each in store.copies()] == [JOB.uuid]
 
 
@@ -130,6 +134,88 @@ def test_a_copy_on_an_earlier_standby_is_not_one_of_the_present_one(former, fact
     store.write(journal)
     (entry,) = run_standby_info.standbys()
     assert (entry["copied"], entry["former_standbys"]) == (copied, list(former))
+
+
+def test_two_clusters_share_a_witness(monkeypatch):
+    """Each state that reads or writes a record, through the module and through the key."""
+    monkeypatch.setattr(run_standby, "DomainHost", None)
+
+    def on(cluster, state, **more):
+        return run_standby.apply({"id": "m", "cluster": cluster, "state": state, **more}, check_mode=False)["changed"]
+
+    def looks(cluster):
+        return run_agent.answer("look", cluster, "m", {})["record"]["state"]
+
+    def listed():
+        return [(each["cluster"], each["id"], each["state"]) for each in run_standby_info.standbys()]
+
+    assert on("blue", "claimed", source="metal1") and not on("blue", "claimed", source="metal1")
+    assert (looks("blue"), looks("green")) == ("started", "receiving")
+    assert not on("green", "returned") and not on("green", "absent")
+    assert on("green", "claimed", source="metal7")
+    assert listed() == [("blue", "m", "started"), ("green", "m", "started")]
+    assert [each["cluster"] for each in run_standby_info.standbys("m", "green")] == ["green"]
+    assert on("blue", "returned") and (looks("blue"), looks("green")) == ("receiving", "started")
+    assert on("blue", "absent") and not on("blue", "absent")
+    assert listed() == [("green", "m", "started")]
+    with pytest.raises(RefusedError, match="runs on this server from its copy"):
+        on("green", "absent")
+
+
+@pytest.mark.parametrize("cluster", [None, "", "../x", "a/b"])
+def test_a_cluster_is_a_valid_name(cluster):
+    with pytest.raises(FootprintError):
+        run_standby.apply({"id": "m", "cluster": cluster, "state": "claimed"}, check_mode=False)
+    assert io_copies.names() == []
+
+
+def test_one_function_makes_the_path():
+    # a reader of another path would not find a start, and the VM would run twice
+    folders = [ROOT / "plugins", ROOT / "roles", ROOT / "playbooks"]
+    files = [path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".yml")]
+    assert {path.name for path in files if "standby-copies" in path.read_text("utf-8")} == {"io_copies.py"}
+    text = (ROOT / "plugins/module_utils/_standby/io_copies.py").read_text("utf-8")
+    # in store_path, and for the list of all
+    assert text.count("home or HOME") == 2
+
+
+@pytest.fixture(name="moved")
+def fixture_moved(tmp_path, monkeypatch):
+    """The VM was moved to a third server, and its copies were paused before."""
+    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
+    store = io_store.StandbyStore("m")
+    store.write_job(job_data(JOB._replace(uuid="u")))
+    store.pause()
+    io_moved.write(Moved("m", "blue", "blue-m", "u", "metal3", "2026-11-26T10:00:00Z", MOVED), tmp_path / "moved")
+    return store
+
+
+def test_a_moved_vm_is_not_copied_from_its_old_server(moved):
+    given = {"id": "m", "cluster": "blue", "state": "present", "standby": STANDBY, "interval_seconds": 900, "copies": 2}
+    for check_mode in (True, False):
+        result = run_standby.apply(given, check_mode=check_mode)
+        assert not result["changed"] and "m was moved to another server" in result["warnings"][0]
+    # its standby would not confirm that it was started there
+    assert run_standby.apply({"id": "m", "cluster": "blue", "state": "released"}, check_mode=False) == {"changed": False}
+    (entry,) = run_standby_info.standbys()
+    assert (entry["state"], entry["problem"], entry["kept_off"]) == ("moved", None, False)
+
+
+@pytest.mark.parametrize(("cluster", "ended"), [("blue", True), ("green", False)])
+def test_copies_are_paused_before_a_move(cluster, ended, monkeypatch):
+    steps = []
+    monkeypatch.setattr(run_standby.io_timers, "stop", lambda vm_id: steps.append("stopped"))
+    monkeypatch.setattr(run_standby, "_forget_checkpoints", lambda job: steps.append("checkpoints"))
+    monkeypatch.setattr(run_standby.io_guard, "release", lambda name: steps.append("released"))
+    given = {"id": "m", "cluster": cluster, "state": "paused"}
+    assert run_standby.apply(given, check_mode=True) == run_standby.apply(given, check_mode=False) == {"changed": False}
+    store = io_store.StandbyStore("m")
+    store.write_job(job_data(JOB))
+    assert run_standby.apply(given, check_mode=True)["changed"] is ended and not steps and store.paused_at() is None
+    assert run_standby.apply(given, check_mode=False)["changed"] is ended
+    assert steps == (["stopped", "checkpoints", "released"] if ended else []) and (store.paused_at() is not None) is ended
+    # job and key stay
+    assert store.job() == JOB
 
 
 def test_the_vm_of_another_cluster_is_not_released():

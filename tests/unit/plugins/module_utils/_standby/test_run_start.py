@@ -15,7 +15,7 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, run_agent, run_guard, run_standby, run_start
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, plan_standby, run_agent, run_guard, run_standby, run_start
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, CopyDisk, Job, Voter
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
@@ -48,7 +48,7 @@ def fixture_started(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
 
     def begin(phase: str, state: str) -> io_copies.CopyStore:
-        store = io_copies.CopyStore("m")
+        store = io_copies.CopyStore("lab", "m")
         store.write_record({"state": "started", "phase": phase, "at": 1.0, "copy": COPY.id, "uuid": UUID})
         store.commit(COPY, {})
         monkeypatch.setattr(run_start, "DomainHost", lambda *_args: Host(state))
@@ -62,20 +62,20 @@ def test_a_vm_that_was_moved_away_again_is_not_started_twice(started: t.Any, tmp
     io_moved.write(Moved("m", "lab", "m", UUID, "metal1", "2026-11-26T10:00:00Z", MOVED), tmp_path / "moved")
     for check_mode in (True, False):
         with pytest.raises(RefusedError, match="was started here, and then moved to another server"):
-            run_start.start({"id": "m"}, check_mode=check_mode)
+            run_start.start({"id": "m", "cluster": "lab"}, check_mode=check_mode)
 
 
 def test_a_start_that_was_killed_at_its_end_is_recorded_by_the_next_run(started: t.Any) -> None:
     store = started("claimed", "running")
-    assert not run_start.start({"id": "m"}, check_mode=True)["changed"] and store.record()["phase"] == "claimed"
-    assert not run_start.start({"id": "m"}, check_mode=False)["changed"] and store.record()["phase"] == "running"
+    assert not run_start.start({"id": "m", "cluster": "lab"}, check_mode=True)["changed"] and store.record()["phase"] == "claimed"
+    assert not run_start.start({"id": "m", "cluster": "lab"}, check_mode=False)["changed"] and store.record()["phase"] == "running"
 
 
 def received(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> io_copies.CopyStore:
     """A store with one copy of m, which has not been started."""
     monkeypatch.setattr(io_copies, "HOME", tmp_path / "copies")
     monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
-    store = io_copies.CopyStore("m")
+    store = io_copies.CopyStore("lab", "m")
     store.write_record({"state": "receiving", "at": 1.0})
     store.commit(COPY, {})
     return store
@@ -88,7 +88,7 @@ def test_the_first_server_learns_of_a_start_before_it_is_recorded(tmp_path: path
     seen: list[t.Any] = []
 
     def look(*_unused: t.Any) -> None:
-        seen.append(run_agent.answer("look", "m", {})["record"].get("starting"))
+        seen.append(run_agent.answer("look", "lab", "m", {})["record"].get("starting"))
 
     def make_disks(*_unused: t.Any) -> None:
         look()
@@ -98,7 +98,7 @@ def test_the_first_server_learns_of_a_start_before_it_is_recorded(tmp_path: path
     monkeypatch.setattr(run_start, "_make_disks", make_disks)
     look()
     with pytest.raises(BackendError, match="damaged"):
-        run_start.start({"id": "m", "confirmed": "metal1"}, check_mode=False)
+        run_start.start({"id": "m", "cluster": "lab", "confirmed": "metal1"}, check_mode=False)
     look()
     # the lock of a copy is none
     with store.locked():
@@ -111,7 +111,7 @@ def test_a_witness_of_a_start_does_not_start_the_vm_as_well(started: t.Any) -> N
     store = started("running", "shutdown")
     store.write_record({"state": "started", "at": 2.0, "from": "metal1"})
     with pytest.raises(RefusedError, match="recorded as a witness that m was started on another one") as refused:
-        run_start.start({"id": "m", "confirmed": "metal1"}, check_mode=False)
+        run_start.start({"id": "m", "cluster": "lab", "confirmed": "metal1"}, check_mode=False)
     assert "state: returned" in str(refused.value.hint)
 
 
@@ -134,10 +134,10 @@ def test_two_starts_at_once_make_the_disks_once(tmp_path: pathlib.Path, monkeypa
     monkeypatch.setattr(run_start, "DomainHost", lambda *_args: host)
     monkeypatch.setattr(run_start, "_make_disks", lambda *_args: pytest.fail("it makes disks"))
     with pytest.raises(RefusedError, match="was started here by another run meanwhile"):
-        run_start.start({"id": "m", "confirmed": "metal1"}, check_mode=False)
+        run_start.start({"id": "m", "cluster": "lab", "confirmed": "metal1"}, check_mode=False)
     assert store.record()["phase"] == "running"
     monkeypatch.setattr(io_copies.CopyStore, "locked", locked)
-    assert not run_start.start({"id": "m", "confirmed": "metal1"}, check_mode=False)["changed"]
+    assert not run_start.start({"id": "m", "cluster": "lab", "confirmed": "metal1"}, check_mode=False)["changed"]
 
 
 @pytest.mark.parametrize(
@@ -163,9 +163,9 @@ def test_old_disks_are_removed_only_if_the_vm_ran_on_its_standby(
     monkeypatch.setattr(io_moved.forget, "__defaults__", (tmp_path / "moved",))
     if words:
         with pytest.raises(RefusedError, match=words):
-            run_standby.apply({"id": "m", "state": "released"}, check_mode=False)
+            run_standby.apply({"id": "m", "cluster": "lab", "state": "released"}, check_mode=False)
     else:
-        run_standby.apply({"id": "m", "state": "released"}, check_mode=False)
+        run_standby.apply({"id": "m", "cluster": "lab", "state": "released"}, check_mode=False)
     assert removed == ([] if words else [JOB])
 
 
@@ -193,3 +193,61 @@ def test_the_disk_of_the_lost_server_on_shared_storage_is_not_to_be_removed(tmp_
     with pytest.raises(RefusedError) as refused:
         run_start._refuse_obstacles(copy, None)
     assert "shares its storage with metal1, it is the disk itself: do not remove it" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("phase", "confirmed", "key", "words"),
+    [
+        ("running", "metal1", None, ""),
+        ("claimed", "metal1", None, "m was not started on this server, or that was interrupted"),
+        (None, "metal1", None, "m was not started on this server, or that was interrupted"),
+        ("running", "", None, "no one confirmed the server that never returns: metal1"),
+        ("running", "metal2", None, "'metal2' is not the name of the server that never returns: metal1"),
+        ("running", "metal1", "m@lab", "metal1 can still ask this server whether it may start m"),
+        # those of other VMs
+        ("running", "metal1", "m@green", ""),
+        ("running", "metal1", "am@lab", ""),
+    ],
+)
+def test_a_vm_is_kept_only_when_its_first_server_cannot_start_it(
+    phase: str | None, confirmed: str, key: str | None, words: str, started: t.Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_standby.io_authorized_keys, "PATH", tmp_path / "authorized_keys")
+    (tmp_path / "authorized_keys").write_text(f"ssh-ed25519 AAAA reduced.footprint-migrate-standby-{key}\n" if key else "", "utf-8")
+    store = started(phase, "running")
+    store.write_record({**store.record(), "from": "metal1"})
+    given = {"id": "m", "cluster": "lab", "state": "kept", "confirmed": confirmed}
+    if words:
+        with pytest.raises(RefusedError, match=words):
+            run_standby.apply(given, check_mode=False)
+        assert store.copies() and store.record()["state"] == "started"
+        # in check mode the key was not withdrawn
+        if key:
+            assert run_standby.apply(given, check_mode=True)["changed"]
+        return
+    assert run_standby.apply(given, check_mode=True)["changed"] and store.copies()
+    assert run_standby.apply(given, check_mode=False)["changed"] and not store.directory.exists()
+    assert not run_standby.apply(given, check_mode=False)["changed"]
+
+
+def test_without_an_answer_the_first_server_keeps_its_old_vm_off() -> None:
+    # what a withdrawn key means for the guard, whatever was recorded before
+    assert plan_standby.boot_verdict([None, None, None]) == plan_standby.WAIT
+
+
+@pytest.mark.parametrize(
+    ("record", "refused"), [({"state": "started", "phase": "running"}, True), ({"state": "started"}, False), ({"state": "receiving"}, False)]
+)
+def test_a_vm_that_runs_from_its_copy_is_not_copied_on(
+    record: dict[str, str], refused: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # its first server, and witnesses, know of that start: after a restart of this server they would keep it off
+    monkeypatch.setattr(io_copies, "HOME", tmp_path / "copies")
+    monkeypatch.setattr(io_store, "HOME", tmp_path / "standby")
+    monkeypatch.setattr(run_standby.io_look, "find", lambda *given: ("qemu:///system", types.SimpleNamespace(name="m", uuid=UUID)))
+    monkeypatch.setattr(run_standby, "_refuse_unfit", lambda uri, uuid: None)
+    io_copies.CopyStore("lab", "m").write_record(record)
+    standby = {"name": "metal3", "host": "192.0.2.13", "port": 22, "host_keys": ["ssh-ed25519 AAAA"]}
+    given = {"id": "m", "cluster": "lab", "state": "present", "standby": standby, "interval_seconds": 900, "copies": 2}
+    with pytest.raises(RefusedError, match="was started on this server from its copy" if refused else "the key of the copies does not exist"):
+        run_standby.apply(given, check_mode=False)

@@ -7,14 +7,18 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
+import time
 import typing as t
 
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_store, run_worker
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_guard, io_store, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import COPIED, FAILED, Job, Voter
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
 
 JOB = Job("m", "lab", "m", "u", "qemu:///system", Voter("metal2", "192.0.2.12", 22, ()), (), 900, 2, 0, "metal1")
 STARTED = run_worker.VmStarted("the VM was started during the copy.")
@@ -47,3 +51,47 @@ def test_a_vm_that_is_started_during_its_copy_is_copied_again(
     store = io_store.StandbyStore("m", tmp_path)
     code = run_worker._main(JOB, store)
     assert (code, store.journal().state, len(outcomes) - len(left)) == (0 if state == COPIED else 1, state, runs)
+
+
+@pytest.mark.parametrize(
+    ("paused", "running", "note", "copied"),
+    [
+        (None, False, False, True),
+        # the move begins within minutes, or it never did
+        (0.0, False, False, False),
+        (-300.0, False, False, True),
+        # another clock
+        (300.0, False, False, True),
+        (-300.0, True, False, False),
+        (-300.0, False, True, False),
+        # started on its standby, which has to be found out
+        (None, False, True, True),
+        # another VM of this ID is moved
+        (None, True, False, True),
+    ],
+)
+def test_a_vm_that_is_moved_is_not_copied_until_it_is_here_again(
+    paused: float | None, running: bool, note: bool, copied: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[t.Any] = []
+    monkeypatch.setattr(io_guard, "GUARDED", tmp_path / "guarded")
+    monkeypatch.setattr(io_guard, "RUN", tmp_path / "run")
+    monkeypatch.setattr(io_guard, "PERMITS", tmp_path / "run/standby")
+    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
+    monkeypatch.setattr(run_worker.io_units, "unit_active", lambda unit: running and unit == "reduced-footprint-move-m.service")
+    monkeypatch.setattr(run_worker, "DomainHost", lambda uri: contextlib.nullcontext())
+    monkeypatch.setattr(run_worker, "Worker", lambda *given: None)
+    monkeypatch.setattr(run_worker, "connect", lambda *given: None)
+    monkeypatch.setattr(run_worker, "carry_out", ran.append)
+    store = io_store.StandbyStore("m", tmp_path)
+    store.directory.mkdir()
+    if paused is not None:
+        store.pause()
+        at = time.time() + paused
+        os.utime(store.directory / "paused", (at, at))
+    if note:
+        io_moved.write(Moved("m", "lab", "m", "u", "metal3", "2026-11-26T10:00:00Z", MOVED), tmp_path / "moved")
+    assert run_worker._main(JOB, store) == 0
+    assert bool(ran) is copied
+    # the guard returns with the copies
+    assert (store.paused_at() is None, io_guard.is_guarded("m") and io_guard.is_permitted("m")) == (copied, copied and paused is not None)
