@@ -15,6 +15,7 @@ import time
 import typing as t
 
 import pytest
+from connecting import Connecting
 from controllers_lab import LOGS, SERVERS, ControllersLab
 from support import eventually
 
@@ -134,6 +135,21 @@ def test_members_stopped_one_by_one_are_recovered_without_loss(lab: ControllersL
     while_some_serve = max(after - before for before, after in zip(stamps, stamps[1:]))
     figures = {"recovery_seconds": round(done.seconds), "with_dry_run": round(serving)}
     note("stopped one by one", rows=kept, largest_gap=gap, largest_gap_while_some_serve=round(while_some_serve, 3), **figures)
+
+
+def test_no_client_waits_for_ever_for_a_killed_member(lab: ControllersLab) -> None:
+    """HAProxy must neither keep nor forget a connection that waits for a member until that is marked down."""
+    lab.stop_writing()
+    for unused in range(3):
+        eventually("the database is whole", lambda: synced(lab), 120)
+        victim = str(lab.writer_sql("SELECT @@hostname")[0][0])
+        with Connecting(lab) as clients:
+            time.sleep(3)
+            lab.run(victim, ["systemctl", "kill", "--signal=KILL", "mariadb"])
+            time.sleep(10)
+        assert clients.waiting(20) == 0, f"{victim} was killed"
+        note(f"connections while {victim} is killed", longest_seconds=round(clients.longest, 1))
+    eventually("the database is whole", lambda: synced(lab), 120)
 
 
 def test_power_loss_of_all_members_is_recovered_automatically(lab: ControllersLab) -> None:

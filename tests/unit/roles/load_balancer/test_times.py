@@ -46,6 +46,13 @@ def test_the_checks_of_haproxy_follow_the_interval(interval: float, timeout: str
     assert (words[words.index("inter") + 1], words[words.index("fastinter") + 1]) == times
 
 
+def test_every_retry_may_go_to_another_member() -> None:
+    """HAProxy 3.0 forgets a connection that waits for a retry with a member while that one is marked down."""
+    text = (ROLE / "templates/haproxy.cfg.j2").read_text("utf-8")
+    assert "    option redispatch 1\n" in text.partition("listen ")[0]
+    assert text.count("redispatch") == 1
+
+
 @pytest.mark.parametrize(("interval", "every"), [(0.5, 1), (1, 1), (2.5, 3)])
 @pytest.mark.parametrize("single", [True, False])
 def test_the_scripts_of_keepalived_follow_the_interval(interval: float, every: int, single: bool) -> None:
