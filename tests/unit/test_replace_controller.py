@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pathlib
 
+import pytest
 import yaml
 
 from tests.support.control_node import ROOT, ControlNode
@@ -28,3 +29,16 @@ def test_the_old_vm_is_named_by_its_id_and_cluster(tmp_path: pathlib.Path) -> No
     assert code == 0, output
     # with its name as ID it would be found on no server, and the start of the old one would be permitted
     assert [(call["arguments"]["id"], call["arguments"]["cluster"]) for call in control.calls()] == [("7", "blue"), ("7", "blue")]
+
+
+@pytest.mark.parametrize("peer", ["", "metal1"])
+def test_a_continued_run_may_have_nothing_to_forget(peer: str, tmp_path: pathlib.Path) -> None:
+    """Ansible evaluates ``delegate_to`` of a task that it skips, too."""
+    control = ControlNode(tmp_path, "rabbitmq_member")
+    control.answers = {"rabbitmq_member metal1": {"changed": True}}
+    control.more = {"controller1": {}, "metal1": {}}
+    (forget, *unused) = yaml.safe_load((ROOT / "playbooks/tasks/replace_controller_create.yml").read_text("utf-8"))
+    code, output = control.play([forget], __replace_plan={"peer": peer}, __replace_request={"name": "controller1"})
+    assert code == 0, output
+    called = [(call["host"], call["arguments"]["forget"]) for call in control.calls()]
+    assert called == ([("metal1", ["rabbit@controller1"])] if peer else [])
