@@ -47,7 +47,8 @@ def environment(tmp_path: pathlib.Path) -> ControlNode:
     """Two servers of the cluster blue: metal1 has the VM notes, which is copied to metal2; w1 is a witness of both clusters."""
     control = ControlNode(tmp_path, "virt_node", "vm_info", "vm_standby_info", "vm_standby", "one_time_key")
     control.more = {"w1": {"ansible_host": "192.0.2.21"}}
-    source = {"id": "notes", "part": "source", "cluster": "blue", "standby": "metal2", "former_standbys": [], "state": "copied", "phase": "prune", "kept_off": True}
+    names = {"id": "notes", "part": "source", "cluster": "blue", "standby": "metal2", "former_standbys": []}
+    source = {**names, "state": "copied", "phase": "prune", "kept_off": True}
     others = [{**source, "id": "web", "cluster": "green", "standby": "metal2"}, record("web", "green")]
     control.answers = {f"vm_info {host}": {"vms": []} for host in ("metal1", "metal2", "w1")}
     control.answers |= {f"virt_node {host}": {"removal": {"vms": [], "lines": []}, "actions": []} for host in ("metal1", "metal2", "w1")}
