@@ -2,21 +2,18 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Measure a cloud: requests per second of its APIs, and the time until an instance can be used.
+"""Measure the requests per second that the APIs of a cloud with three controllers answer.
 
-    LAB_NAME=bench LAB_NETWORK=10.240.0.0/24 PYTHONPATH=.cache/collections:. .venv/bin/python -m benchmarks.cloud api [--rounds 3]
-    LAB_NAME=bench LAB_NETWORK=10.240.0.0/24 PYTHONPATH=.cache/collections:. .venv/bin/python -m benchmarks.cloud instance [--rounds 5]
+    LAB_NAME=bench LAB_NETWORK=10.240.0.0/24 PYTHONPATH=.cache/collections:. .venv/bin/python -m benchmarks.cloud [--rounds 3]
 
-Run as root from the root of the collection. ``api`` needs three controllers. It brings up a lab of that name, deploys them and removes the lab
-afterwards; with ``--reuse`` it uses those of a running lab. ``instance`` needs the cloud that ``KEEP=1 make demo CLOUD=1`` leaves in the same lab.
+Run as root from the root of the collection. It brings up a lab of that name, deploys the controllers and removes the lab afterwards; with
+``--reuse`` it uses those of a running lab.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import importlib.machinery
-import importlib.util
 import json
 import os
 import pathlib
@@ -34,7 +31,6 @@ sys.path[:0] = [str(ROOT / "lab"), *(str(ROOT / "tests" / name) for name in ("e2
 from cloud_client import REQUESTS, Cloud  # noqa: E402
 from cloud_lab import CloudLab  # noqa: E402
 from controllers_lab import SERVERS  # noqa: E402
-from support import eventually  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
 NAMES = {8774: "nova", 8778: "placement", 9292: "glance", 9696: "neutron"}
@@ -43,7 +39,6 @@ DIRECT, ONE, ALL = "a member directly, without TLS", "through the virtual addres
 #: Health checks are one second apart; three of them, and some time.
 SETTLE = 5.0
 API_HEADS = ("API", "requests to", "requests per second (median)", "× directly", "median request, ms", "95 % of requests, ms", "failed")
-INSTANCE_HEADS = ("from the start to a login", "seconds (median)", "worst", "× the virtual machine alone", "rounds")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,16 +73,6 @@ def api_rows(rates: t.Sequence[Rate]) -> list[list[str]]:
             ]
         )
     return rows
-
-
-def instance_rows(active: t.Sequence[float], reached: t.Sequence[float], alone: t.Sequence[float]) -> list[list[str]]:
-    """Return the table of an instance: seconds of each round, the ratio is the median of those within a round."""
-
-    def row(what: str, seconds: t.Sequence[float]) -> list[str]:
-        ratio = statistics.median(ours / floor for ours, floor in zip(seconds, alone))
-        return [what, f"{statistics.median(seconds):.1f}", f"{max(seconds):.1f}", f"{ratio:.2f}", str(len(seconds))]
-
-    return [row("request to ACTIVE, without a login", active), row("request to login", reached), row("the same virtual machine, started by libvirt", alone)]
 
 
 class Apis:
@@ -149,42 +134,7 @@ def apis(arguments: argparse.Namespace, say: t.Callable[[str], None]) -> str:
     finally:
         if not arguments.reuse:
             subprocess.run([command, "down"], check=False)
-    return write("cloud_api", API_HEADS, api_rows(rates))
-
-
-def instance(arguments: argparse.Namespace, say: t.Callable[[str], None]) -> str:
-    """Measure an instance on the cloud of the demo."""
-    loader = importlib.machinery.SourceFileLoader("demo_cloud", str(ROOT / "lab" / "demo-cloud"))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    demo = importlib.util.module_from_spec(t.cast(importlib.machinery.ModuleSpec, spec))
-    loader.exec_module(demo)
-    lab, cloud = CloudLab(), demo.connect()
-    active: list[float] = []
-    reached: list[float] = []
-    alone: list[float] = []
-
-    def remove() -> None:
-        for server in cloud.compute.servers(name="^demo$"):
-            cloud.compute.delete_server(server)
-            cloud.compute.wait_for_delete(server, wait=120)
-        for address in cloud.network.ips():
-            cloud.network.delete_ip(address)
-
-    for number in range(arguments.rounds):
-        remove()
-        (demo.STATE / "known_servers").unlink(missing_ok=True)
-        began = time.monotonic()
-        address, unused_rows = demo.create_server(cloud, lambda began=began: active.append(time.monotonic() - began))
-        reached.append(time.monotonic() - began)
-        domain = next(cloud.compute.servers(name="^demo$")).id
-        lab.run(demo.COMPUTE, ["virsh", "destroy", domain])
-        began = time.monotonic()
-        lab.run(demo.COMPUTE, ["virsh", "start", domain])
-        eventually("a login to the server", lambda address=address: demo.logs_in(address), 300)
-        alone.append(time.monotonic() - began)
-        say(f"round {number + 1}: ACTIVE {active[-1]:.1f} s, login {reached[-1]:.1f} s, the virtual machine alone {alone[-1]:.1f} s")
-    remove()
-    return write("cloud_instance", INSTANCE_HEADS, instance_rows(active, reached, alone))
+    return write("cloud", API_HEADS, api_rows(rates))
 
 
 def write(name: str, heads: t.Sequence[str], rows: t.Sequence[t.Sequence[str]]) -> str:
@@ -199,19 +149,14 @@ def write(name: str, heads: t.Sequence[str], rows: t.Sequence[t.Sequence[str]]) 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    commands = parser.add_subparsers(dest="what", required=True)
-    api = commands.add_parser("api", help="requests per second of three controllers")
-    api.add_argument("--rounds", type=int, default=3, help="number of times each API is measured")
-    api.add_argument("--clients", type=int, default=4, help="number of clients at the same time")
-    api.add_argument("--seconds", type=float, default=10, help="length of a measurement")
-    api.add_argument("--reuse", action="store_true", help="use a running lab with a cloud on three controllers")
-    one = commands.add_parser("instance", help="time until an instance can be used")
-    one.add_argument("--rounds", type=int, default=5, help="number of instances")
+    parser.add_argument("--rounds", type=int, default=3, help="number of times each API is measured")
+    parser.add_argument("--clients", type=int, default=4, help="number of clients at the same time")
+    parser.add_argument("--seconds", type=float, default=10, help="length of a measurement")
+    parser.add_argument("--reuse", action="store_true", help="use a running lab with a cloud on three controllers")
     arguments = parser.parse_args()
     # the cloud needs Debian 13
     os.environ["LAB_RELEASE"] = "trixie"
-    say: t.Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)  # noqa: E731
-    print(apis(arguments, say) if arguments.what == "api" else instance(arguments, say))
+    print(apis(arguments, lambda line: print(line, file=sys.stderr, flush=True)))
 
 
 if __name__ == "__main__":

@@ -29,13 +29,6 @@ def test_rates_are_compared_with_those_of_the_same_round() -> None:
     assert cloud.api_rows([rate(ALL, 0, 80)]) == [["nova", ALL, "80.0", "", "100", "200", "0"]]
 
 
-def test_an_instance_is_compared_with_its_virtual_machine() -> None:
-    active, reached, alone = cloud.instance_rows([4, 8, 5], [10, 24, 20], [5, 6, 10])
-    assert active[1:] == ["5.0", "8.0", "0.80", "3"]
-    assert reached[1:] == ["20.0", "24.0", "2.00", "3"]
-    assert alone[1:] == ["6.0", "10.0", "1.00", "3"]
-
-
 def test_every_api_has_a_name_and_a_unit() -> None:
     assert set(cloud.NAMES) == set(cloud.UNITS) == set(cloud.REQUESTS)
 
