@@ -61,11 +61,11 @@ def test_the_scripts_of_keepalived_follow_the_interval(interval: float, every: i
     text = template.render(
         ansible_managed="", inventory_hostname="c2", load_balancer_advert_interval=interval, load_balancer_stats_port=8404,
         __load_balancer_tools="/usr/bin", __load_balancer_tracks_services=single, __load_balancer_tracks_peers=single, __load_balancer_usable_uri="/usable",
-        __load_balancer_peers_script="/peers.sh", __load_balancer_home="eth0", __load_balancer_number=1, __load_balancer_address="192.0.2.12",
+        __load_balancer_usable_script="/usable.sh", __load_balancer_home="eth0", __load_balancer_number=1, __load_balancer_address="192.0.2.12",
         __load_balancer_addresses=["192.0.2.11", "192.0.2.12"],
         __load_balancer_seen={"virtual_addresses": {"addresses": [address]}},
     )  # fmt: skip
     intervals = [int(line.split()[1]) for line in text.splitlines() if line.strip().startswith("interval ")]
     tracked = text.partition("track_script {")[2].partition("}")[0].split()
-    # the answer of HAProxy says that it runs
-    assert (tracked, intervals) == ((["usable", "peers_reachable"], [every, 2 * every]) if single else (["haproxy"], [every]))
+    # a second script that has no result yet would keep keepalived in FAULT; the answer of HAProxy says that it runs
+    assert (tracked, intervals) == (["usable" if single else "haproxy"], [every])
