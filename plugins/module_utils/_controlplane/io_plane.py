@@ -23,7 +23,9 @@ KEEPALIVED = pathlib.Path("/etc/keepalived/keepalived.conf")
 _FIELDS = "Id,LoadState,ActiveState,SubState,MainPID,ActiveEnterTimestamp,InvocationID,FragmentPath,SourcePath"
 _BLOCK = re.compile(r"virtual_ipaddress(?:_excluded)?\s*\{([^}]*)\}")
 _COMMENT = re.compile(r"[#!].*$", re.MULTILINE)
+_INSTANCE = re.compile(r"^\s*vrrp_instance\s+([^\s{]+)", re.MULTILINE)
 _ENTERED = re.compile(r"\((?P<instance>[^()]+)\):? Entering (?P<state>[A-Z]+) STATE")
+_BEGUN = "Starting VRRP child"
 
 
 def units(names: t.Sequence[str], timeout: float = 20) -> dict[str, dict[str, t.Any]]:
@@ -132,21 +134,23 @@ def virtual_addresses(path: pathlib.Path = KEEPALIVED) -> list[str]:
     return [line.split()[0].partition("/")[0] for block in _BLOCK.findall(text) for line in block.splitlines() if line.strip()]
 
 
-def vrrp_states(timeout: float = 20) -> dict[str, str]:
+def vrrp_states(timeout: float = 20, path: pathlib.Path = KEEPALIVED) -> dict[str, str]:
     """Return VRRP instance → ``MASTER``, ``BACKUP`` or ``FAULT``, as last logged by keepalived in the journal since its start.
 
-    The alternative, a signal, makes keepalived write a file below ``/tmp``, but this function must not change anything. Instances
-    without an entry in the journal are omitted.
+    ``INIT`` is the state of an instance of the configuration that has entered none of them. The alternative, a signal, makes keepalived
+    write a file below ``/tmp``, but this function must not change anything. Without an entry about its start, the journal does not go back
+    that far, and instances without an entry are omitted.
     """
     started = units(["keepalived.service"], timeout).get("keepalived.service", {})
     if started.get("state") != "active" or not started["invocation"]:
         return {}
     match = [f"_SYSTEMD_INVOCATION_ID={started['invocation']}"]
     try:
-        log = run(["journalctl", "--quiet", "--no-pager", "--output=cat", "--grep=Entering [A-Z]+ STATE", *match], timeout=timeout, ok=(0, 1)).stdout
+        log = run(["journalctl", "--quiet", "--no-pager", "--output=cat", f"--grep=Entering [A-Z]+ STATE|{_BEGUN}", *match], timeout=timeout, ok=(0, 1)).stdout
     except CommandError:
         return {}
-    return {found["instance"]: found["state"] for found in _ENTERED.finditer(log)}
+    configured = _INSTANCE.findall(_COMMENT.sub("", read_text(path) or "")) if _BEGUN in log else []
+    return {**dict.fromkeys(configured, "INIT"), **{found["instance"]: found["state"] for found in _ENTERED.finditer(log)}}
 
 
 def rabbitmq(timeout: float = 20) -> dict[str, t.Any] | None:

@@ -186,9 +186,9 @@ def _load_balancer(seen: t.Mapping[str, t.Any], unused: Wanted) -> list[str]:
     facts = seen.get("facts") or {}
     if facts.get("frontends") is None:
         return ["its HAProxy does not answer"]
-    # in FAULT the unit is active, but the virtual address does not move to this member
-    faults = sorted(name for name, state in (facts.get("vrrp") or {}).items() if state == "FAULT")
-    return [f"its VRRP instance {name} is in FAULT and cannot take over the virtual address (check journalctl -u keepalived)" for name in faults]
+    # in these states the unit is active, but the virtual address does not move to this member
+    faults = sorted((name, state) for name, state in (facts.get("vrrp") or {}).items() if state in ("FAULT", "INIT"))
+    return [f"its VRRP instance {name} is in {state} and cannot take over the virtual address (check journalctl -u keepalived)" for name, state in faults]
 
 
 def _ovn_database(seen: t.Mapping[str, t.Any], wanted: Wanted) -> list[str]:

@@ -100,6 +100,7 @@ JOURNAL = """(footprint): entering FAULT state (src address not configured)
 (footprint_public) Entering BACKUP STATE (init)
 (footprint_public) Entering MASTER STATE
 """
+STARTED = "Starting VRRP child process, pid=65\n"
 KEEPALIVED = "Id=keepalived.service\nLoadState=loaded\nActiveState={state}\nSubState=running\nMainPID=635\nInvocationID={invocation}\n"
 
 
@@ -107,15 +108,18 @@ KEEPALIVED = "Id=keepalived.service\nLoadState=loaded\nActiveState={state}\nSubS
     "state, invocation, rc, journal, expected",
     [
         ("active", "12e3", 0, JOURNAL, {"footprint": "FAULT", "footprint_public": "MASTER"}),
+        ("active", "12e3", 0, STARTED + JOURNAL, {"footprint": "FAULT", "footprint_public": "MASTER"}),
+        # keepalived 2.2 logs nothing when its first check fails, and may stay in that state
+        ("active", "12e3", 0, STARTED, {"footprint": "INIT", "footprint_public": "INIT"}),
         ("active", "12e3", 1, "", {}),
         ("active", "12e3", 2, JOURNAL, {}),
         ("active", "", 0, JOURNAL, {}),
         ("failed", "12e3", 0, JOURNAL, {}),
     ],
-    ids=["said", "nothing said", "no journal", "old systemd", "not running"],
+    ids=["said", "said since the start", "only the start", "nothing said", "no journal", "old systemd", "not running"],
 )
 def test_what_keepalived_said_last_counts(
-    monkeypatch: pytest.MonkeyPatch, state: str, invocation: str, rc: int, journal: str, expected: dict[str, str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, state: str, invocation: str, rc: int, journal: str, expected: dict[str, str]
 ) -> None:
     def run(argv: t.Sequence[str], timeout: float, ok: t.Sequence[int] = (0,)) -> Completed:
         if argv[0] == "systemctl":
@@ -126,7 +130,9 @@ def test_what_keepalived_said_last_counts(
         return Completed(tuple(argv), rc, journal, "")
 
     monkeypatch.setattr(io_plane, "run", run)
-    assert io_plane.vrrp_states() == expected
+    path = tmp_path / "keepalived.conf"
+    path.write_text("# vrrp_instance not {\nvrrp_instance footprint {\n}\nvrrp_instance footprint_public {\n}\n", encoding="utf-8")
+    assert io_plane.vrrp_states(path=path) == expected
 
 
 def test_the_cluster_of_rabbitmq_is_read() -> None:

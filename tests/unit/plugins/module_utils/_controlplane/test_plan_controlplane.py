@@ -73,6 +73,12 @@ CASES = [
         "degraded",
         ["c3: its VRRP instance footprint is in FAULT and cannot take over the virtual address (check journalctl -u keepalived)"],
     ),
+    (
+        "load_balancer",
+        (balancer(True), balancer(), balancer(vrrp="INIT")),
+        "degraded",
+        ["c3: its VRRP instance footprint is in INIT and cannot take over the virtual address (check journalctl -u keepalived)"],
+    ),
 ]
 
 
