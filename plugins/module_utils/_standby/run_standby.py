@@ -28,7 +28,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
     run_start,
     xml_backup,
 )
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, STARTED, Job, job_data, parse_job
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, STARTED, Ended, Job, job_data, parse_job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
@@ -151,6 +151,7 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
         if job is not None:
             _forget_checkpoints(job)
             io_guard.release(job.name)
+            _record_key(store, job, params.get("withdrawn_from") or ())
         io_remote_source.drop_key_files(store.directory)
         remove_path(store.directory)
     if not check_mode and copies.directory.is_dir():
@@ -159,6 +160,25 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
             _refuse_running(copies)
             copies.remove()
     return {"changed": there, "diff": _diff(f"{params['id']}: copied to its standby\n" if there else "", "")}
+
+
+def _record_key(store: io_store.StandbyStore, job: Job, withdrawn: t.Collection[str]) -> None:
+    """Before the job is forgotten, record the machines that still accept its key."""
+    public = io_remote_source.public_key(store.directory)
+    if public is not None:
+        io_store.write_ended(Ended(job.id, job.cluster, public, tuple(name for name in job.accepting if name not in withdrawn)))
+
+
+def _withdrawn(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """On the former server of the copies: forget the machines on which their key was withdrawn."""
+    lines = []
+    for ended in io_store.read_ended():
+        left = tuple(name for name in ended.machines if name not in (params.get("withdrawn_from") or ()))
+        if (ended.id, ended.cluster) == (params["id"], params["cluster"]) and left != ended.machines:
+            lines.append(f"{ended.id}: its key may be accepted by {', '.join(ended.machines)}\n")
+            if not check_mode:
+                io_store.write_ended(ended._replace(machines=left))
+    return {"changed": bool(lines), "diff": _diff("".join(lines), "")}
 
 
 def _paused(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
@@ -329,6 +349,7 @@ _STATES: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], bool], dict[str, t.An
     "present": _present,
     "paused": _paused,
     "absent": _absent,
+    "withdrawn": _withdrawn,
     "started": _started,
     "released": _released,
     "claimed": _claimed,
