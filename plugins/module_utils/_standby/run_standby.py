@@ -19,7 +19,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote import i
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import key_marker, standby_key
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import (
     io_copies,
-    io_guard,
     io_store,
     io_timers,
     plan_standby,
@@ -29,7 +28,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
     xml_backup,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, STARTED, Ended, Job, job_data, parse_job
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
@@ -184,18 +183,25 @@ def _withdrawn(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.A
 def _paused(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
     """On the server of the VM, immediately before it is moved: make no copy until the move has ended.
 
-    Job and key stay, so the worker continues, and guards the VM again, once the VM is here and no move is running, however that ended.
+    Job and key stay, so the worker continues once the VM is here and no move is running, however that ended. The guard stays as well: if this
+    server loses its power during the move, the VM may be started on its standby.
+
+    :raises RefusedError: it may be running there already.
     """
     store = io_store.StandbyStore(params["id"])
     job = store.job()
     if job is None or _of_another(job, params):
         return {"changed": False}
+    if io_guard.is_guarded(job.name) and not io_guard.is_permitted(job.name):
+        raise RefusedError(
+            f"{job.id} stays off until {job.standby.name} or a witness confirms that it was not started there.",
+            "id",
+            "Wait until one of them answers, then move it.",
+        )
     if not check_mode:
         store.pause()
         io_timers.stop(job.id)
         _forget_checkpoints(job)
-        # the move itself starts the VM again after a restart of this server
-        io_guard.release(job.name)
     return {"changed": True, "diff": _diff(_text(job), f"{job.id}: not copied while it is moved\n")}
 
 

@@ -11,8 +11,9 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_guard, io_store
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, TAKEN, Ended, Job
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, MOVED
 
 SOURCE, STANDBY, ENDED = "source", "standby", "ended"

@@ -21,7 +21,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._service.io_serv
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_files import UnitFound
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import (
     io_copies,
-    io_guard,
     io_store,
     plan_standby,
     run_agent,
@@ -30,7 +29,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
     run_standby_info,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, Job, Voter, job_data, parse_job
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
 
@@ -266,15 +265,28 @@ def test_copies_are_paused_before_a_move(cluster, ended, monkeypatch):
     monkeypatch.setattr(run_standby.io_timers, "stop", lambda vm_id: steps.append("stopped"))
     monkeypatch.setattr(run_standby, "_forget_checkpoints", lambda job: steps.append("checkpoints"))
     monkeypatch.setattr(run_standby.io_guard, "release", lambda name: steps.append("released"))
+    monkeypatch.setattr(run_standby.io_guard, "is_guarded", lambda name: False)
     given = {"id": "m", "cluster": cluster, "state": "paused"}
     assert run_standby.apply(given, check_mode=True) == run_standby.apply(given, check_mode=False) == {"changed": False}
     store = io_store.StandbyStore("m")
     store.write_job(job_data(JOB))
     assert run_standby.apply(given, check_mode=True)["changed"] is ended and not steps and store.paused_at() is None
     assert run_standby.apply(given, check_mode=False)["changed"] is ended
-    assert steps == (["stopped", "checkpoints", "released"] if ended else []) and (store.paused_at() is not None) is ended
+    # the guard stays: this server may lose its power during the move, and the VM be started on its standby
+    assert steps == (["stopped", "checkpoints"] if ended else []) and (store.paused_at() is not None) is ended
     # job and key stay
     assert store.job() == JOB
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_vm_that_may_run_on_its_standby_is_not_moved(check_mode, monkeypatch):
+    monkeypatch.setattr(run_standby.io_guard, "is_guarded", lambda name: True)
+    monkeypatch.setattr(run_standby.io_guard, "is_permitted", lambda name: False)
+    store = io_store.StandbyStore("m")
+    store.write_job(job_data(JOB))
+    with pytest.raises(RefusedError, match="m stays off until metal2 or a witness confirms"):
+        run_standby.apply({"id": "m", "cluster": "blue", "state": "paused"}, check_mode=check_mode)
+    assert store.paused_at() is None
 
 
 def test_the_vm_of_another_cluster_is_not_released():
