@@ -231,3 +231,18 @@ def test_the_key_ends_with_the_worker_whatever_the_destination_says(world, tmp_p
     asked.clear()
     run_worker._withdraw_key(context)
     assert asked == []
+
+
+@pytest.mark.parametrize("waited", [True, False])
+def test_the_state_of_a_vm_is_read_after_its_guard_has_started_it(world, monkeypatch, waited):
+    found = [{"uuid": "u", "active": False, "host": {"name": "metal1"}}, {"uuid": "u", "active": True, "host": {"name": "metal1"}}]
+    monkeypatch.setattr(run_steps.io_look, "find", lambda *given: ("qemu:///system", mock.Mock(uuid="u")))
+    monkeypatch.setattr(run_steps.io_look, "describe", lambda uri, uuid: found.pop(0))
+    monkeypatch.setattr(Context, "await_permit", lambda self: waited)
+    monkeypatch.setattr(Context, "ask", lambda self, command, **given: {"domain": None})
+    monkeypatch.setattr(run_steps.plan_move, "arriving", lambda there: False)
+    monkeypatch.setattr(run_steps.plan_move, "find_problems", lambda *given: [])
+    monkeypatch.setattr(run_steps.plan_move, "live_blockers", lambda *given: [])
+    context = world.context()
+    run_steps.preflight(context)
+    assert context.journal.facts["running"] is waited
