@@ -41,7 +41,7 @@ options:
       - V(present), on the server of the VM, copies its disks to O(standby) from now on. From then on libvirt starts the VM after a
         restart of the server only when the standby or a witness confirms that it was not started there.
       - V(paused), on the server of the VM immediately before it is moved, stops a running copy and begins none until the move has ended. If the VM is still
-        on this server then, or returns to it, the copies continue by themselves; use V(absent) if it left for good. The guard stays: after a restart of
+        on this server then, or returns to it, the copies continue by themselves; use V(absent) if it left for good. The guard stays, so after a restart of
         the server during the move, the VM starts on it only as with V(present). Refused for a VM that waits for such a confirmation.
       - V(absent), on the server of the VM, ends that; on the standby it removes all copies. M(reduced.footprint.vm_standby_info) lists the machines that may
         still accept the key as C(key_accepted_by), except those in O(withdrawn_from).
