@@ -176,7 +176,7 @@ options:
       - Commands to run before or after phases, in this order. If a command fails, its phase fails; during the pause the migration is
         then rolled back to the source. A repeated phase runs its hooks again.
       - Hooks from V(quiesce) to V(cutover) extend the pause. After V(commit) the source accepts no commands.
-      - Other hooks than those of a migration that is running are refused. Without any, a run waits for it.
+      - Other hooks than those of a migration that is running, or that was prepared within the last two minutes, are refused. Without any, a run waits for it.
     type: list
     elements: dict
     default: []

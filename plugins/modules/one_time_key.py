@@ -46,6 +46,7 @@ options:
     description:
       - The C(public_key) that M(reduced.footprint.master_migrate), M(reduced.footprint.vm_move) or M(reduced.footprint.vm_standby)
         returned with C(state=prepared). Required for O(state=present).
+      - With O(state=absent), only this key is withdrawn, not one of the same name that another host has placed meanwhile.
     type: str
   allowed_from:
     description: IP addresses from which the key is accepted. If empty, it is accepted from any address.

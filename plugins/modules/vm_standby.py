@@ -41,8 +41,11 @@ options:
       - V(present), on the server of the VM, copies its disks to O(standby) from now on. From then on libvirt starts the VM after a
         restart of the server only when the standby or a witness confirms that it was not started there.
       - V(paused), on the server of the VM immediately before it is moved, stops a running copy and begins none until the move has ended. If the VM is still
-        on this server then, or returns to it, the copies continue by themselves; use V(absent) if it left for good.
-      - V(absent), on the server of the VM, ends that; on the standby it removes all copies.
+        on this server then, or returns to it, the copies continue by themselves; use V(absent) if it left for good. The guard stays, so after a restart of
+        the server during the move, the VM starts on it only as with V(present). Refused for a VM that waits for such a confirmation.
+      - V(absent), on the server of the VM, ends that; on the standby it removes all copies. M(reduced.footprint.vm_standby_info) lists the machines that may
+        still accept the key as C(key_accepted_by), except those in O(withdrawn_from).
+      - V(withdrawn), on the server of the VM after its copies ended, removes O(withdrawn_from) from that list.
       - V(started), on the standby, starts the VM from a copy. It requires a proof that its first server does not run it, O(proof) or
         O(confirmed).
       - V(claimed), on a witness, records that the VM is about to be started on its standby.
@@ -52,7 +55,7 @@ options:
       - V(kept), on the standby, makes it the server of a VM that was started there, if O(confirmed), its first server, never returns. Copies and record are
         removed. Refused while the key of that server is accepted, with which it could be permitted to start its old VM.
     type: str
-    choices: [prepared, present, paused, absent, started, claimed, released, returned, kept]
+    choices: [prepared, present, paused, absent, withdrawn, started, claimed, released, returned, kept]
     default: present
   standby:
     description: The virt host that gets the copies. Required for O(state=present).
@@ -96,8 +99,13 @@ options:
         elements: str
   removed_standbys:
     description:
-      - With O(state=present), earlier standbys whose key and copies were removed. Until they are named here,
+      - With O(state=present), earlier standbys and witnesses whose key and copies were removed. Until they are named here,
         M(reduced.footprint.vm_standby_info) lists them as C(former_standbys).
+    type: list
+    elements: str
+    default: []
+  withdrawn_from:
+    description: With O(state=absent) or O(state=withdrawn), machines on which M(reduced.footprint.one_time_key) has withdrawn the key of the copies.
     type: list
     elements: str
     default: []
@@ -244,12 +252,13 @@ def arguments() -> dict:
         "cluster": {"type": "str", "required": True},
         "state": {
             "type": "str",
-            "choices": ["prepared", "present", "paused", "absent", "started", "claimed", "released", "returned", "kept"],
+            "choices": ["prepared", "present", "paused", "absent", "withdrawn", "started", "claimed", "released", "returned", "kept"],
             "default": "present",
         },
         "standby": {"type": "dict", "options": voter},
         "witnesses": {"type": "list", "elements": "dict", "default": [], "options": voter},
         "removed_standbys": {"type": "list", "elements": "str", "default": []},
+        "withdrawn_from": {"type": "list", "elements": "str", "default": []},
         "interval_seconds": {"type": "int", "default": 900},
         "copies": {"type": "int", "default": 2},
         "bandwidth_limit": {"type": "str"},

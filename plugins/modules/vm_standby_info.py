@@ -12,7 +12,8 @@ version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Lists the VMs that are copied from this server, and those that have copies on this server, with age, duration and size.
+  - Lists the VMs that are copied from this server, and those that have copies on this server, with age, duration and size. VMs that are not copied any more
+    are listed as long as another machine may accept the key of their copies.
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
@@ -44,19 +45,24 @@ standbys:
     id: {description: ID of the VM., type: str}
     cluster: {description: Name of the cluster., type: str}
     part:
-      description: V(source) on the server of the VM, V(standby) on the server that has its copies.
+      description: V(source) on the server of the VM, V(standby) on the server that has its copies, V(ended) on a server that copied it before.
       type: str
     standby: {description: Name of the standby; null there., type: str}
     former_standbys:
-      description: Earlier standbys that may still have copies; empty on the standby.
+      description: Earlier standbys and witnesses that may still have copies or accept the key; empty on the standby.
       type: list
       elements: str
+    key_accepted_by:
+      description: Machines that may accept the key of the copies, which are the standby, witnesses, and earlier ones; empty on the standby.
+      type: list
+      elements: str
+    public_key: {description: That key; null on the standby., type: str}
     interval_seconds: {description: Seconds between two copies; null on the standby., type: int}
     state:
       description:
         - Of the last copy, V(new), V(running), V(copied), V(failed), V(taken)
           after the VM was started on its standby, or V(moved) after it was moved to another server.
-        - On the standby V(receiving), or V(started) after the VM was started there.
+        - On the standby V(receiving), or V(started) after the VM was started there. V(ended) like C(part).
       type: str
     phase:
       description: Phase of the copy or of the start, for example V(starting) while the disks of the VM are made from a copy.

@@ -48,6 +48,7 @@ def environment(tmp_path: pathlib.Path) -> ControlNode:
     control = ControlNode(tmp_path, "virt_node", "vm_info", "vm_standby_info", "vm_standby", "one_time_key")
     control.more = {"w1": {"ansible_host": "192.0.2.21"}}
     names = {"id": "notes", "part": "source", "cluster": "blue", "standby": "metal2", "former_standbys": []}
+    names.update(key_accepted_by=["metal2", "w1"], public_key="ssh-ed25519 AAAA reduced.footprint-migrate-standby-notes@blue")
     source = {**names, "state": "copied", "phase": "prune", "kept_off": True}
     others = [{**source, "id": "web", "cluster": "green", "standby": "metal2"}, record("web", "green")]
     control.answers = {f"vm_info {host}": {"vms": []} for host in ("metal1", "metal2", "w1")}

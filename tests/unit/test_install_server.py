@@ -117,16 +117,32 @@ def test_a_server_is_confirmed_at_its_port_or_at_that_of_a_new_system(control: C
     assert [call["port"] for call in control.calls("server_install")] == tried * 2
 
 
-@pytest.mark.parametrize(("written", "port"), [(True, "22"), (False, "2222")])
-def test_a_new_system_is_awaited_at_port_22(control: ControlNode, written: bool, port: str) -> None:
+@pytest.mark.parametrize(
+    ("written", "listens", "tried"),
+    [
+        (True, "22", ["22"]),
+        # the disk already contained the system, and its operator has changed the port, or not yet
+        (False, "2222", ["2222"]),
+        (False, "22", ["2222", "22"]),
+        (False, "none", ["2222", "22", "2222", "22"]),
+        (True, "none", ["22"]),
+    ],
+)
+def test_an_installed_system_is_awaited_where_it_may_listen(control: ControlNode, written: bool, listens: str, tried: list[str]) -> None:
     (tasks,) = [task for task in yaml.safe_load((ROOT / "playbooks/tasks/install_start.yml").read_text("utf-8")) if "Wait for" in task["name"]]
     # a module that answers instead of the one that connects
-    tasks["block"][0]["reduced.footprint.server_install"] = tasks["block"][0].pop("ansible.builtin.wait_for_connection")
-    control.answers["server_install metal2"] = SILENT
-    control.answers[f"server_install metal2:{port}"] = {"changed": False}
+    wait = (ROOT / "playbooks/tasks/install_wait.yml").read_text("utf-8")
+    (control.folder / "install_wait.yml").write_text(wait.replace("ansible.builtin.wait_for_connection", "reduced.footprint.server_install"), "utf-8")
+    control.answers["server_install metal2"] = {"failed": True, "msg": "timed out waiting for ping module"}
+    control.answers[f"server_install metal2:{listens}"] = {"changed": False}
     control.more = {"metal2": {"ansible_host": "192.0.2.12", "ansible_port": 2222}}
-    code, output = control.play([tasks], __install_written={"changed": written}, __install_connection="")
-    assert code == 0 and [call["port"] for call in control.calls("server_install")] == [port], output
+    values = {"__install_written": {"changed": written}, "__install_connection": "", "__install_mine": {"options": {"disk": "D"}}}
+    code, output = control.play([tasks], install_server_timeout=120, **values)
+    assert (code == 0) is (listens != "none") and [call["port"] for call in control.calls("server_install")] == tried, output
+    assert [int(call["arguments"]["timeout"]) for call in control.calls()] == [120 if written else 30] * len(tried)
+    if listens == "none":
+        there = "22" if written else "2222 or 22"
+        assert f"does not answer at 192.0.2.12, port {there}, within 120 s (timed out waiting for ping module)" in " ".join(output.split())
 
 
 def test_the_record_is_removed_before_the_installed_system_starts() -> None:

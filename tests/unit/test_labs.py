@@ -12,6 +12,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import types
 import typing as t
 
 import pytest
@@ -22,7 +23,7 @@ sys.path.insert(0, str(ROOT / "tests" / "runner"))
 import engine  # noqa: E402
 import gates  # noqa: E402
 import labs  # noqa: E402
-from rflab import network, registry, settings, teardown  # noqa: E402
+from rflab import loops, network, registry, settings, teardown  # noqa: E402
 from rflab.say import LabError  # noqa: E402
 
 WITH_A_LAB = ("lab", "molecule", "e2e", "torture-faults")
@@ -224,3 +225,18 @@ def test_all_labs_of_a_checkout_are_found(machine: pathlib.Path, monkeypatch: py
     entry("lost", machine / ".lab-lost")
     entry("other", machine / "elsewhere" / ".lab-other")
     assert [lab.title for lab in teardown.here()] == ["default", "kept", "lost"]
+
+
+def test_a_loop_device_that_another_lab_makes_at_the_same_moment_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: set[str] = {"/dev/loop0"}
+
+    def mknod(path: str, mode: int, device: int) -> None:
+        if path == "/dev/loop1":
+            raise FileExistsError(path)
+        made.add(path)
+
+    monkeypatch.setattr(loops, "LOOPS", 3)
+    monkeypatch.setattr(loops, "open", lambda *given: open(os.devnull, "rb"), raising=False)
+    monkeypatch.setattr(loops.fcntl, "ioctl", lambda *given: 0)
+    monkeypatch.setattr(loops, "os", types.SimpleNamespace(path=types.SimpleNamespace(exists=made.__contains__), mknod=mknod, makedev=os.makedev))
+    assert loops.provide() == [2]

@@ -264,8 +264,8 @@ def _standby_entries(standbys: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]]
     found: dict[str, list[dict[str, t.Any]]] = {}
     for server, entries in sorted(standbys.items()):
         for entry in entries:
-            if entry["state"] == "moved":
-                # its new server reports it
+            if entry["state"] in ("moved", "ended"):
+                # its new server reports it; only the key of its copies is left
                 continue
             found.setdefault(entry["id"], []).append({**entry, "server": server})
     return [_entry(found[name]) for name in sorted(found)]

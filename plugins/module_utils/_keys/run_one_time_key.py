@@ -45,15 +45,19 @@ def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
         name = model_one_time_key.standby_key(parse_name(params.get("cluster"), "cluster"), name)
     marker = model_one_time_key.key_marker(name)
     before = io_authorized_keys.line_of(marker)
+    public_key = str(params.get("public_key") or "").strip()
+    if params["state"] != "absent" or public_key:
+        found = _PUBLIC_KEY.match(public_key)
+        if not found or found.group(1) != marker:
+            raise InputError("is not the one-time key of this name.", "public_key", "Pass the key that the module returned with state prepared.")
     if params["state"] == "absent":
+        if before is not None and public_key and public_key not in before:
+            # that of another host by now
+            return {"changed": False, "key_marker": marker, "diff": _diff(before, before)}
         if not check_mode:
-            io_authorized_keys.forget(marker)
+            io_authorized_keys.forget(marker, public_key.split()[1] if public_key else None)
             io_authorized_keys.disallow(name)
         return {"changed": before is not None, "key_marker": marker, "diff": _diff(before, None)}
-    public_key = str(params.get("public_key") or "").strip()
-    found = _PUBLIC_KEY.match(public_key)
-    if not found or found.group(1) != marker:
-        raise InputError("is not the one-time key of this name.", "public_key", "Pass the key that the module returned with state prepared.")
     addresses = [_address(each, index) for index, each in enumerate(params.get("allowed_from") or ())]
     commands = [[str(word) for word in each] for each in params.get("commands") or ()]
     permanent = params["purpose"] in model_one_time_key.PERMANENT

@@ -18,6 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_jour
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import COPY
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_steps import roll_back
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED as GONE, MOVED, MOVING
@@ -139,6 +140,7 @@ def return_vm(context: Context) -> None:
         raise RefusedError(
             "data that the VM wrote at the destination cannot be copied from a lost host.", "destination_lost", "Set discard_changes: true to discard it."
         )
+    context.refuse_taken()
     if not journal.switched and journal.going == MOVED_STATE:
         # not switched yet
         roll_back(context, "return requested")
@@ -164,6 +166,9 @@ def return_vm(context: Context) -> None:
         journal.switched = False
         journal.facts["discarded"] = discard
         context.save()
+    if not lost and io_guard.is_guarded(str(context.vm["name"])):
+        # its guard has no answer since a restart of this host; but the VM is off at the destination, to which it belonged
+        io_guard.permit(str(context.vm["name"]))
     held = journal.facts.get("held") or {}
     context.unfence(bool(held.get("running", True)) or journal.facts.get("was") == "running")
     journal.downtime["seconds"] = round(time.time() - journal.downtime["started"], 3)

@@ -12,21 +12,22 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._move import run_agent, run_channel
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_copy import Copier
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore, OtherHost, key_name
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item, MoveSpec
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.xml_moved import NAMESPACE, PREFIX, mark_text, strip_mark
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, text_of
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
 
 _SAVE_EVERY = 1.0
 _LOCK = 300.0
+_POLL = 5.0
 
 
 @dataclasses.dataclass
@@ -128,6 +129,34 @@ class Context:
                 elif running and not record.active:
                     host.start(self.uuid)
             io_moved.forget(self.uuid)
+
+    def refuse_taken(self) -> None:
+        """Refuse to continue with a VM that was started on its standby, after this host had lost its power: it belongs to that server.
+
+        :raises RefusedError: it was.
+        """
+        if "vm" not in self.journal.facts:
+            return
+        note = io_moved.read(self.uuid)
+        # that of this move is written with the switch, and stays while the VM returns
+        own = note is not None and note.to == self.spec.destination.name and (self.journal.switched or self.journal.going != MOVED)
+        if note is not None and note.state == MOVED and not own:
+            raise RefusedError(f"the VM was started on its standby {note.to} from a copy, so it is not moved from here.", "id", f"Move it from {note.to}.")
+
+    def await_permit(self) -> bool:
+        """Wait until the guard of a VM with a standby, if it has one, has allowed its start after a restart of this host; returns whether it had to.
+
+        :raises RefusedError: it was started on its standby meanwhile.
+        """
+        name = str(self.vm["name"])
+        waited = False
+        while io_guard.is_guarded(name) and (not io_guard.is_permitted(name) or io_guard.is_start_due(name)):
+            self.refuse_taken()
+            if not waited:
+                self.log("waiting for the standby of the VM, or a witness, to confirm that it was not started there")
+            waited = True
+            time.sleep(_POLL)
+        return waited
 
     def definition(self) -> str:
         """Return the VM's definition for the destination: the one on the source without the mark."""

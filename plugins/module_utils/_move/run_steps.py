@@ -34,6 +34,9 @@ def preflight(context: Context) -> None:
     if found is None:
         raise BackendError(f"the VM {spec.id} of the cluster {spec.cluster} does not exist on this host.")
     journal.facts["vm"] = vm = io_look.describe(found[0], found[1].uuid)
+    if context.await_permit():
+        # the guard has started it
+        journal.facts["vm"] = vm = io_look.describe(found[0], found[1].uuid)
     journal.facts["from"], journal.facts["to"] = vm["host"]["name"], spec.destination.name
     there = context.ask("look", vm=vm)
     if plan_move.arriving(there) and there["domain"] is not None:

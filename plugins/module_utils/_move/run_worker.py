@@ -15,7 +15,7 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_channel, io_live
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import HOME, MoveStore, unit_name
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import LIVE, parse_spec
@@ -82,6 +82,8 @@ def carry_out(context: Context, action: str) -> None:
 
 def _move(context: Context) -> None:
     journal = context.journal
+    if not _may_continue(context):
+        return
     try:
         phase: str | None = _where(context)
         while phase is not None:
@@ -99,6 +101,28 @@ def _move(context: Context) -> None:
         run_steps.roll_back(context, f"{journal.phase}: {error}")
         return
     journal.state = MOVED
+
+
+def _may_continue(context: Context) -> bool:
+    """Whether the VM is still the one that is moved: with a standby, it may have been started there while this host was off.
+
+    If it was, the copy at the destination, which never ran, is discarded, and the VM stays off here.
+
+    :raises RefusedError: it was, and may run at the destination as well.
+    """
+    journal = context.journal
+    if "vm" not in journal.facts or journal.switched and (journal.method == LIVE or journal.finished(START)):
+        # not begun, or it runs at the destination
+        return True
+    try:
+        context.await_permit()
+    except RefusedError as error:
+        if journal.switched:
+            raise
+        journal.facts["held"] = None
+        run_steps.roll_back(context, error.message)
+        return False
+    return True
 
 
 def _where(context: Context) -> str:

@@ -62,6 +62,11 @@ def key_blob(directory: pathlib.Path) -> str | None:
     return text.split()[1] if text and len(text.split()) > 1 else None
 
 
+def public_key(directory: pathlib.Path) -> str | None:
+    """The whole line of the migration's public key, ``None`` when there is none."""
+    return (read_text(directory / "id_ed25519.pub") or "").strip() or None
+
+
 def drop_key_files(directory: pathlib.Path) -> None:
     """Delete the migration's key and its known hosts on this side."""
     for pattern in ("id_ed25519*", "known_hosts*"):

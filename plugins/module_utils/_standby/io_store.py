@@ -6,17 +6,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import pathlib
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import REQUEST
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import RemoteSource
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import standby_key
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Job, StandbyJournal, Voter, parse_job
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Ended, Job, StandbyJournal, Voter, parse_job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/standby")
+#: What is known of copies that ended; a file for each key.
+ENDED = pathlib.Path("/var/lib/reduced.footprint/standby-ended")
 _PAUSED = "paused"
 
 
@@ -77,3 +82,31 @@ def names(home: pathlib.Path | None = None) -> list[str]:
     """Return the VMs of this server that have a standby."""
     home = home or HOME
     return sorted(each.name for each in home.iterdir() if (each / "job.json").exists()) if home.is_dir() else []
+
+
+def _ended_file(ended: Ended, home: pathlib.Path | None) -> pathlib.Path:
+    return (home or ENDED) / f"{hashlib.sha256(ended.public_key.encode()).hexdigest()[:32]}.json"
+
+
+def write_ended(ended: Ended, home: pathlib.Path | None = None) -> None:
+    """Record on which machines a key has to be withdrawn, durably; without one, remove the record."""
+    path = _ended_file(ended, home)
+    if ended.machines:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomic(path, json.dumps(REQUEST.mark({**ended._asdict(), "machines": list(ended.machines)}), indent=1, sort_keys=True) + "\n")
+    else:
+        path.unlink(missing_ok=True)
+
+
+def read_ended(home: pathlib.Path | None = None) -> list[Ended]:
+    """Return the copies of this server that ended while machines may accept their key.
+
+    :raises RefusedError: a record is from a newer version of the collection.
+    """
+    home = home or ENDED
+    found = []
+    for path in sorted(home.glob("[0-9a-f]*.json")) if home.is_dir() else ():
+        data = REQUEST.load(read_text(path) or "{}", path)
+        if data:
+            found.append(Ended(str(data["id"]), str(data["cluster"]), str(data["public_key"]), tuple(map(str, data["machines"]))))
+    return sorted(found)

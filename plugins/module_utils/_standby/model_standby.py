@@ -51,7 +51,7 @@ class Voter(t.NamedTuple):
 class Job(t.NamedTuple):
     """What is copied, where to, and how often.
 
-    :arg former: earlier standbys that may still have copies.
+    :arg former: earlier standbys that may still have copies, and earlier witnesses that may still accept the key.
     """
 
     id: str
@@ -66,6 +66,24 @@ class Job(t.NamedTuple):
     bandwidth_limit: int
     source: str
     former: tuple[str, ...] = ()
+
+    @property
+    def accepting(self) -> tuple[str, ...]:
+        """The names of all machines that may accept the key of the copies."""
+        return tuple(dict.fromkeys((self.standby.name, *(each.name for each in self.witnesses), *self.former)))
+
+
+class Ended(t.NamedTuple):
+    """Copies that ended, while machines may accept their key still.
+
+    :arg public_key: the whole line; a key of the same name may be that of another server by now.
+    :arg machines: their names.
+    """
+
+    id: str
+    cluster: str
+    public_key: str
+    machines: tuple[str, ...]
 
 
 @dataclasses.dataclass

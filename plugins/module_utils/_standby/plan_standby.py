@@ -102,11 +102,12 @@ def boot_verdict(answers: t.Sequence[t.Mapping[str, t.Any] | None]) -> str:
 
 
 def former(before: Job | None, job: Job, removed: t.Collection[str]) -> tuple[str, ...]:
-    """Return the standbys that may still have copies, except the one of the new job.
+    """Return the standbys that may still have copies, except the one of the new job, and the witnesses that may still accept the key.
 
-    :arg removed: standbys whose copies were removed.
+    :arg removed: those whose copies were removed, and the key withdrawn.
     """
-    known = (*before.former, before.standby.name) if before else ()
+    witnesses = [each.name for each in before.witnesses if each.name not in job.accepting] if before else []
+    known = (*before.former, before.standby.name, *witnesses) if before else ()
     return tuple(name for name in dict.fromkeys(known) if name != job.standby.name and name not in removed)
 
 

@@ -17,9 +17,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock im
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units
 from ansible_collections.reduced.footprint.plugins.module_utils._service import run_service_files
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_guard, io_store, io_timers, plan_standby, run_agent, run_taken
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_store, io_timers, plan_standby, run_agent, run_taken
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import STARTED, Job
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 
 _POLL = 5.0
@@ -56,8 +56,9 @@ def settle(vm_id: str) -> bool:
     job = store.job()
     if job is None or not io_guard.is_guarded(job.name) or io_guard.is_permitted(job.name) and not io_guard.is_start_due(job.name):
         return True
-    if io_moved.read(job.uuid) is not None:
-        # it was moved away, or given up before
+    noted = io_moved.read(job.uuid) is not None
+    if noted and store.paused_at() is None:
+        # it was given up before
         return True
     answers = records(job, store)
     verdict = plan_standby.boot_verdict(answers)
@@ -65,7 +66,13 @@ def settle(vm_id: str) -> bool:
         return False
     if verdict == plan_standby.STAY:
         run_taken.give_up(job, store, next(each for each in answers if each and each.get("state") == STARTED))
+        # the note is that of the start on the standby now, not that of a move
+        store.resume()
         store.log("guard: the VM was started on its standby and stays off here")
+        return True
+    if noted:
+        # it is being moved, or was moved: the move starts it where it belongs
+        io_guard.permit(job.name)
         return True
     # without a permit libvirt refuses the start; if it fails for another reason, it is repeated
     io_guard.permit(job.name, due=True)

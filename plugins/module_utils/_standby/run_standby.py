@@ -19,7 +19,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote import i
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import key_marker, standby_key
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import (
     io_copies,
-    io_guard,
     io_store,
     io_timers,
     plan_standby,
@@ -28,8 +27,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
     run_start,
     xml_backup,
 )
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, STARTED, Job, job_data, parse_job
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, STARTED, Ended, Job, job_data, parse_job
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
@@ -151,6 +150,7 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
         if job is not None:
             _forget_checkpoints(job)
             io_guard.release(job.name)
+            _record_key(store, job, params.get("withdrawn_from") or ())
         io_remote_source.drop_key_files(store.directory)
         remove_path(store.directory)
     if not check_mode and copies.directory.is_dir():
@@ -161,21 +161,47 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
     return {"changed": there, "diff": _diff(f"{params['id']}: copied to its standby\n" if there else "", "")}
 
 
+def _record_key(store: io_store.StandbyStore, job: Job, withdrawn: t.Collection[str]) -> None:
+    """Before the job is forgotten, record the machines that still accept its key."""
+    public = io_remote_source.public_key(store.directory)
+    if public is not None:
+        io_store.write_ended(Ended(job.id, job.cluster, public, tuple(name for name in job.accepting if name not in withdrawn)))
+
+
+def _withdrawn(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
+    """On the former server of the copies: forget the machines on which their key was withdrawn."""
+    lines = []
+    for ended in io_store.read_ended():
+        left = tuple(name for name in ended.machines if name not in (params.get("withdrawn_from") or ()))
+        if (ended.id, ended.cluster) == (params["id"], params["cluster"]) and left != ended.machines:
+            lines.append(f"{ended.id}: its key may be accepted by {', '.join(ended.machines)}\n")
+            if not check_mode:
+                io_store.write_ended(ended._replace(machines=left))
+    return {"changed": bool(lines), "diff": _diff("".join(lines), "")}
+
+
 def _paused(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
     """On the server of the VM, immediately before it is moved: make no copy until the move has ended.
 
-    Job and key stay, so the worker continues, and guards the VM again, once the VM is here and no move is running, however that ended.
+    Job and key stay, so the worker continues once the VM is here and no move is running, however that ended. The guard stays as well: if this
+    server loses its power during the move, the VM may be started on its standby.
+
+    :raises RefusedError: it may be running there already.
     """
     store = io_store.StandbyStore(params["id"])
     job = store.job()
     if job is None or _of_another(job, params):
         return {"changed": False}
+    if io_guard.is_guarded(job.name) and not io_guard.is_permitted(job.name):
+        raise RefusedError(
+            f"{job.id} stays off until {job.standby.name} or a witness confirms that it was not started there.",
+            "id",
+            "Wait until one of them answers, then move it.",
+        )
     if not check_mode:
         store.pause()
         io_timers.stop(job.id)
         _forget_checkpoints(job)
-        # the move itself starts the VM again after a restart of this server
-        io_guard.release(job.name)
     return {"changed": True, "diff": _diff(_text(job), f"{job.id}: not copied while it is moved\n")}
 
 
@@ -329,6 +355,7 @@ _STATES: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], bool], dict[str, t.An
     "present": _present,
     "paused": _paused,
     "absent": _absent,
+    "withdrawn": _withdrawn,
     "started": _started,
     "released": _released,
     "claimed": _claimed,

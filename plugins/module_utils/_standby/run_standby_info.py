@@ -10,22 +10,25 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_guard, io_store
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, TAKEN, Job
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, TAKEN, Ended, Job
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, MOVED
 
-SOURCE, STANDBY = "source", "standby"
+SOURCE, STANDBY, ENDED = "source", "standby", "ended"
 #: Phase of a start whose disks are being made.
 STARTING = "starting"
 
 
 def standbys(vm_id: str | None = None, cluster: str | None = None) -> list[dict[str, t.Any]]:
-    """Return one entry for each VM that is copied from this server, and for each that has copies or a record here.
+    """Return one entry for each VM that is copied from this server, for each that has copies or a record here, and for each key of ended copies.
 
     :arg vm_id: only VMs with this ID; ``cluster``: only those of this cluster.
     """
     now = time.time()
     found = [_source(each, now) for each in io_store.names()] + [_standby(*each, now) for each in io_copies.names()]
+    found += [_ended(each) for each in io_store.read_ended()]
     return [each for each in found if vm_id in (None, each["id"]) and cluster in (None, each["cluster"])]
 
 
@@ -56,6 +59,8 @@ def _source(vm_id: str, now: float) -> dict[str, t.Any]:
         "part": SOURCE,
         "standby": job.standby.name,
         "former_standbys": list(job.former),
+        "key_accepted_by": list(job.accepting),
+        "public_key": io_remote_source.public_key(store.directory),
         "interval_seconds": job.interval,
         "state": MOVED if moved else journal.state,
         "phase": journal.phase,
@@ -86,6 +91,8 @@ def _standby(cluster: str, vm_id: str, now: float) -> dict[str, t.Any]:
         "part": STANDBY,
         "standby": None,
         "former_standbys": [],
+        "key_accepted_by": [],
+        "public_key": None,
         "interval_seconds": None,
         "state": record.get("state", RECEIVING),
         "phase": record.get("phase") or (STARTING if starting else None),
@@ -102,3 +109,12 @@ def _standby(cluster: str, vm_id: str, now: float) -> dict[str, t.Any]:
         "frozen": last.frozen if last else None,
         "copies": [{"id": each.id, "source": each.source, "uuid": each.uuid, "copied": utc(each.at), "verified": utc(each.verified_at)} for each in copies],
     }
+
+
+def _ended(ended: Ended) -> dict[str, t.Any]:
+    unknown = dict.fromkeys((
+        "standby", "interval_seconds", "phase", "reason", "kept_off", "problem", "copy_id", "copied", "age_seconds", "duration_seconds", "sent_bytes",
+        "used_bytes", "mode", "frozen",
+    ))  # fmt: skip
+    known = {"id": ended.id, "cluster": ended.cluster, "part": ENDED, "state": ENDED, "former_standbys": [], "copies": []}
+    return {**known, **unknown, "key_accepted_by": list(ended.machines), "public_key": ended.public_key}

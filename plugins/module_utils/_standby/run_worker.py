@@ -22,7 +22,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote import i
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.run_phases import run_phase
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import (
     io_backup,
-    io_guard,
     io_store,
     plan_standby,
     run_agent,
@@ -43,6 +42,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_s
     StandbyJournal,
     unpacked,
 )
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, text_of
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header
@@ -253,7 +253,10 @@ def _is_moving(job: Job, store: io_store.StandbyStore) -> bool:
     paused = store.paused_at()
     if paused is None:
         return False
-    return abs(time.time() - paused) < _BEFORE_MOVE or io_units.unit_active(io_move_store.unit_name(job.id)) or store.move_of(job.uuid) is not None
+    unit = io_move_store.unit_name(job.id)
+    # after a restart of this server, an interrupted one begins after this worker
+    moving = io_units.unit_active(unit) or (io_units.UNITS / io_units.boot_unit(unit)).exists()
+    return abs(time.time() - paused) < _BEFORE_MOVE or moving or store.move_of(job.uuid) is not None
 
 
 def _main(job: Job, store: io_store.StandbyStore) -> int:
@@ -261,8 +264,9 @@ def _main(job: Job, store: io_store.StandbyStore) -> int:
         sys.stderr.write(f"{job.id} is being moved, or was moved; it is not copied\n")
         return 0
     if store.paused_at() is not None:
-        # the pause had ended the guard
-        io_guard.guard(job.name, permitted=True)
+        if not io_guard.is_guarded(job.name):
+            # the pause of an earlier version had ended it
+            io_guard.guard(job.name, permitted=True)
         store.resume()
     journal = store.journal()
     journal.renew(time.time())

@@ -6,11 +6,17 @@
 
 from __future__ import annotations
 
+import json
+import pathlib
 import sys
+import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import REQUEST
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups import fixups_diff, plan_fixups
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.run_copy import destination
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_guard, run_return, run_worker
@@ -28,6 +34,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_jo
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, MOVING
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
+
+# a run reads and decides which hooks are valid, and stores that, as one step
+_LOCK = "migration-start"
+_LOCK_TIMEOUT = 60.0
+# seconds in which a run that was prepared starts
+_STARTING = 120.0
 
 _JOB_KEYS = (
     "name",
@@ -89,10 +101,19 @@ def _prepared(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     store = JournalStore(_name(params))
     if not check_mode:
         run_jobs.await_ending(store, io_units.unit_name(store.name))
-    job = store.read_job()
-    hooks = parse_hooks(params.get("hooks") or [])
-    if job and (_refuse_other_hooks(store.name, job["params"], hooks) or _in_pause(store.read())):
-        hooks = parse_hooks(job["params"].get("hooks") or [])
+    wanted = params.get("hooks") or []
+    hooks = parse_hooks(wanted)
+    with host_lock(_LOCK, _LOCK_TIMEOUT):
+        job = store.read_job()
+        if job and (_refuse_other_hooks(store.name, job["params"], hooks) or _in_pause(store.read())):
+            hooks = parse_hooks(job["params"].get("hooks") or [])
+        else:
+            if hooks:
+                _refuse_starting(store, hooks)
+            hooks = hooks or _starting(store)
+            if wanted and not check_mode:
+                store.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+                write_atomic(_starting_file(store), json.dumps(REQUEST.mark({"hooks": wanted})) + "\n")
     commands = [list(hook.command) for hook in hooks if hook.on == "source"]
     return {**run_jobs.prepare_key(store.directory, store.name, check_mode=check_mode), "commands": commands}
 
@@ -109,6 +130,31 @@ def _refuse_other_hooks(name: str, running: t.Mapping[str, t.Any], hooks: t.Sequ
         hint = "Wait until it ends, for example by a run with its hooks or without any, or roll it back; then run again."
         raise RefusedError(f"the migration {name} is running with other hooks.", "hooks", hint)
     return active
+
+
+def _starting_file(store: JournalStore) -> pathlib.Path:
+    return store.directory / "starting.json"
+
+
+def _starting(store: JournalStore) -> tuple[Hook, ...]:
+    """Return the hooks of a run that was prepared within the last minutes and is about to start; empty if there is none, or it has none."""
+    path, job = _starting_file(store), store.directory / "job.json"
+    text = read_text(path)
+    # with its job, it has started
+    if not text or abs(time.time() - path.stat().st_mtime) > _STARTING or job.exists() and job.stat().st_mtime_ns >= path.stat().st_mtime_ns:
+        return ()
+    return parse_hooks(REQUEST.load(text, path)["hooks"])
+
+
+def _refuse_starting(store: JournalStore, hooks: t.Sequence[Hook]) -> None:
+    """Refuse to replace the hooks of a run that is about to start, whose key may be on the source already.
+
+    :raises RefusedError: it has other hooks.
+    """
+    starting = _starting(store)
+    if starting and tuple(hooks) != starting:
+        hint = f"Wait until it ends, or {_STARTING:.0f} s if it was interrupted; then run again."
+        raise RefusedError(f"another run that starts the migration {store.name} has other hooks.", "hooks", hint)
 
 
 def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
@@ -135,12 +181,27 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     if own:
         # before anything is stored under this name here
         raise RefusedError(own.message, own.path, own.hint)
-    if not io_units.unit_active(io_units.unit_name(spec.name)):
+    with host_lock(_LOCK, _LOCK_TIMEOUT):
+        _ensure_started(store, journal, given, spec)
+    return _outcome(store, params, ("done", "stopped"))
+
+
+def _ensure_started(store: JournalStore, journal: Journal | None, given: t.Mapping[str, t.Any], spec: MigrationSpec) -> None:
+    """Start the worker, unless another run has started it meanwhile.
+
+    :raises RefusedError: with other hooks.
+    """
+    job = store.read_job()
+    if io_units.unit_active(io_units.unit_name(spec.name)):
+        if job:
+            _refuse_other_hooks(store.name, job["params"], spec.hooks)
+    else:
+        if not _in_pause(journal):
+            _refuse_starting(store, spec.hooks)
         if journal and journal.facts.pop(run_return.VM_DATA, None):
             store.write(journal)
         _refresh(store, journal, given)
         _start(store, run_worker.MIGRATE, {key: given.get(key) for key in _JOB_KEYS})
-    return _outcome(store, params, ("done", "stopped"))
 
 
 def _refuse_other_master(name: str, before: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> None:

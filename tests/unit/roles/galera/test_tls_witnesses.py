@@ -28,8 +28,59 @@ def task(file: str, name: str) -> dict[str, t.Any]:
 def test_a_witness_that_this_run_adds_need_not_leave(message: str, good: bool, tmp_path: pathlib.Path) -> None:
     (stop,) = yaml.safe_load((TASKS / "tls_witnesses.yml").read_text("utf-8"))
     assert stop.pop("ansible.builtin.systemd_service") == {"name": "{{ __galera_witness_unit }}", "state": "stopped"}
-    code, output = ControlNode(tmp_path).play([{**stop, "ansible.builtin.fail": {"msg": message}}], __galera_witnesses=["metal1"])
+    values = {"__galera_witnesses": ["w1", "metal1"], "__galera_witness_silent": ["w1"]}
+    code, output = ControlNode(tmp_path).play([{**stop, "ansible.builtin.fail": {"msg": message}}], **values)
     assert (code == 0) is good, output
+    assert "(item=w1)" not in output
+
+
+RUNS, OFF = {"changed": True, "status": {"ActiveState": "active"}}, {"changed": False, "status": {"ActiveState": "inactive"}}
+NEW, DOWN = {"failed": True, "msg": "Could not find the requested service garbd@lab.service: host"}, {"unreachable": True, "msg": "no route"}
+
+
+@pytest.mark.parametrize(
+    "first, second, size, word, refused",
+    [
+        (RUNS, RUNS, 4, False, None),
+        (NEW, OFF, 2, False, None),
+        # it is off: before anything is changed, and before the other one leaves
+        (RUNS, DOWN, 3, False, "w2 cannot be reached, and would not leave the cluster"),
+        (RUNS, DOWN, 3, True, None),
+        (DOWN, DOWN, 2, True, None),
+        # only ssh is down
+        (RUNS, DOWN, 4, True, "But it still votes: 4 votes of 2 members. Power it off first"),
+        (OFF, DOWN, 3, True, "But it still votes: 3 votes of 2 members."),
+        (RUNS, DOWN, 4, False, "But it still votes"),
+    ],
+)
+@pytest.mark.parametrize("check", [False, True])
+def test_a_witness_that_cannot_leave_is_refused_first(
+    first: t.Any, second: t.Any, size: int, word: bool, refused: str | None, check: bool, tmp_path: pathlib.Path
+) -> None:
+    control = ControlNode(tmp_path, "controlplane_info")
+    control.more = {"w1": {"ansible_host": "192.0.2.21"}, "w2": {"ansible_host": "192.0.2.22"}}
+    control.answers = {"controlplane_info w1": first, "controlplane_info w2": second}
+    steps = yaml.safe_load((TASKS / "tls_check.yml").read_text("utf-8"))
+    assert steps[0].pop("ansible.builtin.systemd_service") == {"name": "{{ __galera_witness_unit }}", "state": "stopped"}
+    steps[0]["reduced.footprint.controlplane_info"] = {}
+    known = {"ansible.builtin.set_fact": {"__galera_here": {"galera": {"primary": True, "size": size}}}}
+    values = {"__galera_members": ["metal1", "metal2"], "__galera_witnesses": ["w1", "w2"], "__galera_first": "metal1", "galera_without_witness": word}
+    options = ("--check",) if check else ()
+    code, output = control.play([known, *steps], "metal1:metal2", *options, __galera_witness_unit="garbd@lab.service", **values)
+    text = " ".join(output.split())
+    assert (code == 0) is (refused is None) and (refused or "") in text, output
+    # nothing is stopped here, which check mode reports
+    assert all(call["check"] for call in control.calls())
+    assert ("changed: [metal1 -> w1" in text) is (check and first == RUNS), output
+    assert ("is left out. Keep it off" in text) is (refused is None and DOWN in (first, second)), output
+
+
+def test_it_is_refused_before_the_packages_are_installed() -> None:
+    names = [one["name"] for one in yaml.safe_load((TASKS / "install.yml").read_text("utf-8"))]
+    assert names.index("Check that the witnesses can leave for a change of TLS") < names.index("Install the packages")
+    assert task("install.yml", "Check that the witnesses can leave for a change of TLS")["when"] == "__galera_tls_decision.changing"
+    play = yaml.safe_load((ROOT / "playbooks/deploy_controllers.yml").read_text("utf-8"))[1]
+    assert play["vars"]["galera_without_witness"] == "{{ deploy_controllers_without_witness | default(false) | bool }}"
 
 
 @pytest.mark.parametrize("live, kept", [(("off", "off"), True), (("both", "off"), True), (("both", None), True), (("on", "on"), False), ((None, None), False)])

@@ -16,6 +16,8 @@ from tests.support.control_node import ROOT, ControlNode
 
 COPY = {"id": "20261126T100000Z", "source": "metal2", "uuid": "u1", "copied": "2026-11-26T10:00:00Z", "verified": "2026-11-26T10:00:09Z"}
 HERE = {"id": "notes", "name": "notes", "uuid": "u1", "state": "running", "moved": None}
+# of the copies
+KEY = {"public_key": "ssh-ed25519 AAAA reduced.footprint-migrate-standby-notes@lab"}
 VM = {"id": "notes", "ram": 1, "hypervisor": "qemu", "disks": [{"size": "1 GiB", "format": "qcow2"}], "standby": "metal1"}
 
 
@@ -75,25 +77,34 @@ def test_the_key_and_the_copies_of_another_vm_are_not_replaced(tmp_path: pathlib
         # not in the inventory any more
         ({"standby": "metal9", "former_standbys": ["metal8"], "copied": "2026"}, {}, ([], [], ["metal8", "metal9"])),
         ({"standby": "metal1", "former_standbys": [], "copied": "2026"}, {}, ([], [], [])),
+        # an earlier witness, and an earlier standby that is a witness now
+        (
+            {"standby": "metal1", "former_standbys": [], "copied": "2026", "key_accepted_by": ["metal1", "w1", "metal3"]},
+            *({}, (["metal3"], ["metal3"], ["metal3"])),
+        ),
+        ({"standby": "metal1", "former_standbys": ["w1"], "copied": "2026", "key_accepted_by": ["metal1", "w1"]}, {}, ([], ["w1"], ["w1"])),
     ],
 )
 def test_an_earlier_standby_keeps_neither_key_nor_copies(tmp_path: pathlib.Path, now: t.Any, there: t.Any, expected: t.Any) -> None:
     control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
-    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "copied", "kept_off": False, **now}
+    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "copied", "kept_off": False, **KEY, **now}
+    entry.setdefault("key_accepted_by", [now["standby"], *now["former_standbys"]])
     control.answers = {
         "vm_standby_info metal2": {"standbys": [entry]},
+        "vm_standby_info w1": {"standbys": []},
+        "vm_standby w1": {"changed": True},
         "vm_standby_info metal3": there or {"standbys": [{"id": "notes", "part": "standby", "state": "receiving"}]},
         "one_time_key metal3": there or {"changed": True},
         "vm_standby metal2": {"changed": True},
         "vm_standby metal3": there or {"changed": True},
     }
-    control.more = {"metal3": {"ansible_host": "192.0.2.13"}}
+    control.more = {"metal3": {"ansible_host": "192.0.2.13"}, "w1": {"ansible_host": "192.0.2.21"}}
     folder = ROOT / "roles/standby"
     tasks = [task for task in yaml.safe_load((folder / "tasks/main.yml").read_text("utf-8")) if not task["name"].startswith("Copy the VMs")]
     # without the connections that it needs
     (copy,) = [task for task in yaml.safe_load((folder / "tasks/one.yml").read_text("utf-8")) if task["name"] == "Copy the disks of the VM"]
     values = {**yaml.safe_load((folder / "defaults/main.yml").read_text("utf-8")), **yaml.safe_load((folder / "vars/main.yml").read_text("utf-8"))}
-    values.update(vms=[VM], footprint_cluster="lab", __standby_keys={"results": []})
+    values.update(vms=[VM], footprint_cluster="lab", __standby_keys={"results": []}, standby_witnesses=["w1"])
     values["__standby_vm"] = {"id": "notes", "server": "metal1", "interval": 900, "copies": 2}
     copy["vars"]["__standby_machines"] = [{"host": "192.0.2.11"}]
     code, output = control.play([*tasks, copy], **values)
@@ -139,6 +150,7 @@ def test_a_vm_that_runs_on_its_earlier_standby_gets_no_other_one(tmp_path: pathl
     control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
     control.more = {"metal3": {"ansible_host": "192.0.2.13"}}
     entry = {"id": "notes", "part": "source", "cluster": "lab", "standby": "metal3", "former_standbys": [], "copied": "2026", "kept_off": False}
+    entry.update(key_accepted_by=["metal3"], **KEY)
     control.answers = {
         "vm_standby_info metal2": {"standbys": [entry]},
         "vm_standby_info metal3": {"standbys": [{"id": "notes", "part": "standby", "state": "started"}]},
@@ -151,7 +163,7 @@ def test_a_vm_that_runs_on_its_earlier_standby_gets_no_other_one(tmp_path: pathl
 
 def test_the_server_of_the_vm_is_the_last_one_that_forgets_its_copies(tmp_path: pathlib.Path) -> None:
     control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
-    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "copied", "kept_off": False, "standby": "metal1"}
+    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "copied", "kept_off": False, "standby": "metal1", "key_accepted_by": ["metal1"], **KEY}
     control.answers = {
         "vm_standby_info metal2": {"standbys": [entry]},
         "one_time_key metal1": {"changed": True},
@@ -172,7 +184,7 @@ def test_the_server_of_the_vm_is_the_last_one_that_forgets_its_copies(tmp_path: 
 def test_an_old_vm_does_not_lose_its_guard(tmp_path: pathlib.Path, kept_off: bool, ends: bool, good: bool) -> None:
     # it was kept on its standby, whose list has it now; the server that was lost is back nevertheless
     control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
-    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "copied", "standby": "metal1", "kept_off": kept_off}
+    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "copied", "standby": "metal1", "kept_off": kept_off, "key_accepted_by": ["metal1"], **KEY}
     control.answers = {"vm_standby_info metal2": {"standbys": [entry]}}
     control.answers |= {f"{name} {host}": {"changed": True} for name in ("vm_standby", "one_time_key") for host in ("metal1", "metal2")}
     task = {"ansible.builtin.include_role": {"name": "reduced.footprint.standby"}, "vars": {"__standby_ends": ends}}
@@ -186,11 +198,54 @@ def test_an_old_vm_does_not_lose_its_guard(tmp_path: pathlib.Path, kept_off: boo
 def test_key_and_copies_of_a_moved_vm_are_those_of_its_new_server(tmp_path: pathlib.Path) -> None:
     # its move is not confirmed yet
     control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
-    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "moved", "kept_off": False, "standby": "metal1"}
-    control.answers = {"vm_standby_info metal2": {"standbys": [entry]}, "vm_standby metal2": {"changed": True}}
+    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "moved", "kept_off": False, "standby": "metal1", **KEY}
+    entry["key_accepted_by"] = ["metal1"]
+    control.answers = {"vm_standby_info metal2": {"standbys": [entry]}, "vm_standby metal2": {"changed": True}, "one_time_key metal1": {"changed": False}}
     code, output = control.play([{"ansible.builtin.include_role": {"name": "reduced.footprint.standby"}}], vms=[], footprint_cluster="lab")
     assert code == 0 and [(call["host"], call["arguments"]["state"]) for call in control.calls("vm_standby")] == [("metal2", "absent")], output
-    assert not control.calls("one_time_key")
+    # unless it has placed its own one already
+    (call,) = control.calls("one_time_key")
+    assert call["arguments"]["public_key"] == KEY["public_key"]
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_no_machine_keeps_the_key_of_a_vm_without_standby(tmp_path: pathlib.Path, check: bool) -> None:
+    control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
+    control.more = {name: {"ansible_host": f"192.0.2.2{name[-1]}"} for name in ("w1", "w2", "metal3")}
+    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "copied", "kept_off": False, "standby": "metal1", **KEY}
+    entry["key_accepted_by"] = ["metal1", "w1", "w2", "metal3", "removed"]
+    others = [{**entry, "id": "web", "cluster": "green"}, {"id": "web", "part": "ended", "cluster": "green", "key_accepted_by": ["w1"], **KEY}]
+    hosts = ("metal1", "metal2", "metal3", "w1", "w2")
+    control.answers = {f"{name} {host}": {"changed": True} for name in ("vm_standby", "one_time_key") for host in hosts}
+    control.answers["vm_standby_info metal2"] = {"standbys": [entry, *others]}
+    control.answers["one_time_key w1"] = {"unreachable": True, "msg": "down"}
+    role = {"ansible.builtin.include_role": {"name": "reduced.footprint.standby"}}
+    options = ("--check",) if check else ()
+
+    def run(vms: t.Any = ()) -> tuple[list[tuple[str, str]], t.Any, str]:
+        code, output = control.play([role], "metal2", *options, vms=list(vms), footprint_cluster="lab")
+        keys = [(call["host"], call["arguments"]["public_key"]) for call in control.calls("one_time_key")]
+        assert code == 0 and all(call["check"] is check for call in control.calls("")[1:]), output
+        return keys, control.calls("vm_standby"), " ".join(output.split())
+
+    keys, calls, output = run()
+    assert keys == [(host, KEY["public_key"]) for host in ("metal1", "w1", "w2", "metal3")]
+    assert [(call["host"], call["arguments"]["state"], sorted(call["arguments"].get("withdrawn_from", []))) for call in calls] == [
+        ("metal1", "absent", []), ("metal2", "absent", ["metal1", "metal3", "removed", "w2"]),
+    ]  # fmt: skip
+    assert "w1 did not answer, so the key with which notes was copied is still accepted there. The next run withdraws it" in output
+    # the next run withdraws it, also if the VM is copied again, and says where it cannot
+    ended = {"id": "notes", "part": "ended", "cluster": "lab", "state": "ended", "key_accepted_by": ["w1"], **KEY}
+    control.answers["vm_standby_info metal2"] = {"standbys": [ended, *others]}
+    keys, calls, output = run()
+    assert keys == [("w1", KEY["public_key"])] and "w1 did not answer" in output
+    assert [(call["arguments"]["state"], call["arguments"]["withdrawn_from"]) for call in calls] == [("withdrawn", [])]
+    control.answers["one_time_key w1"] = {"changed": True}
+    keys, calls, output = run()
+    assert keys == [("w1", KEY["public_key"])] and "did not answer" not in output
+    assert [(call["arguments"]["state"], call["arguments"]["withdrawn_from"]) for call in calls] == [("withdrawn", ["w1"])]
+    control.answers["vm_standby_info metal2"] = {"standbys": others}
+    assert run()[:2] == ([], [])
 
 
 @pytest.mark.parametrize(("address", "good"), [("192.0.2.13", True), ("2001:db8::13", True), ("laptop.example.com", False)])

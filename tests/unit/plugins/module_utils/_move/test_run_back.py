@@ -17,6 +17,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store i
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MOVED, RETURNED, MoveJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
 
 VM = {"uuid": "u", "uri": "qemu:///system", "name": "c1", "autostart": True, "host": {"name": "metal1"}, "items": [Item("/pool/c1", "file").as_dict()]}
 SPEC = {"id": "c1", "cluster": "lab", "destination": {"name": "metal2", "host": "192.0.2.12"}}
@@ -67,6 +69,10 @@ def fixture_world(tmp_path, monkeypatch):
     monkeypatch.setattr(Context, "copier", copier)
     monkeypatch.setattr(Context, "fence", lambda self, state: world.done.append(f"fenced: {state}"))
     monkeypatch.setattr(Context, "unfence", lambda self, running: world.done.append(f"runs here: {running}"))
+    monkeypatch.setattr(io_guard, "GUARDED", tmp_path / "guarded")
+    monkeypatch.setattr(io_guard, "RUN", tmp_path / "run")
+    monkeypatch.setattr(io_guard, "PERMITS", tmp_path / "run/standby")
+    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
     return world
 
 
@@ -114,3 +120,33 @@ def test_a_vm_that_was_moved_on_from_there_is_not_touched(world):
     assert world.done == ["state", "hold"]
     # so the old copy is neither started here, nor in the way of a confirmation
     assert world.store.journal().going == MOVED
+
+
+def noted(folder: t.Any, to: str) -> None:
+    io_moved.write(Moved("c1", "lab", "c1", "u", to, "2026-11-27T10:00:00Z", MOVED), folder / "moved")
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_vm_with_a_standby_may_start_here_once_it_is_off_at_the_destination(world, tmp_path, lost):
+    # this host was restarted since the move, and the standby has not answered
+    io_guard.guard("c1", permitted=False)
+    noted(tmp_path, "metal2")
+    assert world.returns(destination_lost=lost, discard_changes=lost).state == RETURNED
+    # of a lost destination only its guard can know
+    assert io_guard.is_permitted("c1") is not lost
+
+
+def test_an_interrupted_return_is_completed(world, tmp_path):
+    noted(tmp_path, "metal2")
+    world.fails["undefine"] = BackendError("link lost.")
+    with pytest.raises(BackendError, match="link lost"):
+        world.returns()
+    world.fails.clear()
+    assert world.returns().state == RETURNED
+
+
+def test_a_vm_that_was_started_on_its_standby_does_not_return(world, tmp_path):
+    noted(tmp_path, "metal9")
+    with pytest.raises(RefusedError, match="was started on its standby metal9"):
+        world.returns()
+    assert world.done == []

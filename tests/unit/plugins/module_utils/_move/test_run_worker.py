@@ -10,12 +10,14 @@ from unittest import mock
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._move import run_steps, run_worker
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._move import run_context, run_steps, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import COPY_PHASES, LIVE_PHASES, MOVED
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
 
 
 class Killed(BaseException):
@@ -75,7 +77,74 @@ def fixture_world(tmp_path, monkeypatch):
     monkeypatch.setattr(run_steps, "roll_back", lambda context, reason: world.done.append(f"rolled back: {reason}"))
     monkeypatch.setattr(run_steps, "arrived", lambda context, there: world.done.append(f"arrived {there}"))
     monkeypatch.setattr(Context, "unfence", lambda self, running: world.done.append(f"runs here: {running}"))
+    monkeypatch.setattr(io_guard, "GUARDED", tmp_path / "guarded")
+    monkeypatch.setattr(io_guard, "RUN", tmp_path / "run")
+    monkeypatch.setattr(io_guard, "PERMITS", tmp_path / "run/standby")
+    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
     return world
+
+
+@pytest.fixture(name="answers")
+def fixture_answers(world, tmp_path, monkeypatch):
+    """The VM has a standby, and this host was restarted; what happens in each pause of the worker."""
+    answers = []
+    monkeypatch.setattr(run_context.time, "sleep", lambda seconds: answers.pop(0)())
+
+    def taken():
+        # what the guard does when the standby answers that it has started the VM
+        io_guard.revoke("c1")
+        io_moved.write(Moved("c1", "lab", "c1", "u", "metal2", "2026-11-27T10:00:00Z", MOVED), tmp_path / "moved")
+
+    world.taken, world.wait = taken, lambda: world.done.append("waits")
+    io_guard.guard("c1", permitted=False)
+    return answers
+
+
+@pytest.mark.parametrize("method, phase", [("copy", "precopy"), ("copy", "verify"), ("copy", "start"), ("live", "migrate")])
+def test_after_a_power_loss_it_continues_once_the_standby_confirmed_that_the_vm_is_not_there(world, answers, method, phase):
+    world.method, world.fail[phase] = method, Killed()
+    world.stands = "running" if method == "live" else "off"
+    io_guard.permit("c1")
+    with pytest.raises(Killed):
+        world.run()
+    io_guard.revoke("c1")
+    world.done.clear()
+    # permitted, but not started yet
+    answers += [world.wait, lambda: io_guard.permit("c1", due=True), world.wait, lambda: io_guard.permit("c1")]
+    assert world.run().state == MOVED
+    assert world.done[:2] == ["waits", "waits"] and "waits" not in world.done[2:] and not answers
+
+
+@pytest.mark.parametrize("method, phase", [("copy", "precopy"), ("copy", "verify"), ("live", "migrate")])
+def test_after_a_power_loss_a_vm_that_was_started_on_its_standby_is_left_there(world, answers, method, phase):
+    world.method, world.fail[phase] = method, Killed()
+    with pytest.raises(Killed):
+        world.run()
+    world.done.clear()
+    answers += [world.wait, world.taken]
+    journal = world.run()
+    assert world.done == ["waits", "rolled back: the VM was started on its standby metal2 from a copy, so it is not moved from here."]
+    # so nothing is started here by a later call
+    assert journal.facts["held"] is None
+
+
+def test_after_a_power_loss_a_copy_that_may_run_at_the_destination_is_not_removed(world, answers):
+    world.fail["start"] = Killed()
+    with pytest.raises(Killed):
+        world.run()
+    world.done.clear()
+    answers += [world.taken]
+    with pytest.raises(RefusedError, match="was started on its standby metal2"):
+        world.run()
+    assert world.done == []
+
+
+@pytest.mark.parametrize("method, phase", [("copy", "settle"), ("live", "start")])
+def test_a_vm_that_runs_at_the_destination_needs_no_answer(world, answers, method, phase):
+    world.method, world.fail[phase] = method, Killed()
+    with pytest.raises(Killed):
+        world.run()
+    assert world.run().state == MOVED and not answers
 
 
 @pytest.mark.parametrize("method, phases", [("copy", COPY_PHASES), ("live", LIVE_PHASES)])
@@ -162,3 +231,18 @@ def test_the_key_ends_with_the_worker_whatever_the_destination_says(world, tmp_p
     asked.clear()
     run_worker._withdraw_key(context)
     assert asked == []
+
+
+@pytest.mark.parametrize("waited", [True, False])
+def test_the_state_of_a_vm_is_read_after_its_guard_has_started_it(world, monkeypatch, waited):
+    found = [{"uuid": "u", "active": False, "host": {"name": "metal1"}}, {"uuid": "u", "active": True, "host": {"name": "metal1"}}]
+    monkeypatch.setattr(run_steps.io_look, "find", lambda *given: ("qemu:///system", mock.Mock(uuid="u")))
+    monkeypatch.setattr(run_steps.io_look, "describe", lambda uri, uuid: found.pop(0))
+    monkeypatch.setattr(Context, "await_permit", lambda self: waited)
+    monkeypatch.setattr(Context, "ask", lambda self, command, **given: {"domain": None})
+    monkeypatch.setattr(run_steps.plan_move, "arriving", lambda there: False)
+    monkeypatch.setattr(run_steps.plan_move, "find_problems", lambda *given: [])
+    monkeypatch.setattr(run_steps.plan_move, "live_blockers", lambda *given: [])
+    context = world.context()
+    run_steps.preflight(context)
+    assert context.journal.facts["running"] is waited

@@ -14,9 +14,10 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_guard, io_store, run_guard
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_store, run_guard
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Job, Voter, job_data
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, MOVING, Moved
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHV0dHRlcm5vbnNlbnNlYnV0MzJieXRlc2xvbmchIQ"
 JOB = Job("m", "lab", "lab-m", "u", "qemu:///system", Voter("metal2", "192.0.2.12", 22, (KEY,)), (), 900, 2, 0, "metal1")
@@ -88,3 +89,30 @@ def test_a_vm_without_autostart_stays_off_and_may_start(boot: t.Any) -> None:
     assert run_guard.settle("m") and host.started == 0
     host.autostart = True
     assert run_guard.settle("m") and host.started == 0 and io_guard.is_permitted(JOB.name)
+
+
+@pytest.mark.parametrize("state", [MOVING, MOVED])
+def test_a_vm_that_is_moved_is_permitted_but_started_by_its_move(boot: t.Any, state: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host, store = boot(None), io_store.StandbyStore("m")
+    store.pause()
+    io_moved.write(Moved("m", "lab", "lab-m", "u", "metal3", "2026-11-26T10:00:00Z", state), tmp_path / "moved")
+    monkeypatch.setattr(run_guard, "records", lambda job, store: [None])
+    assert not run_guard.settle("m") and not io_guard.is_permitted(JOB.name)
+    monkeypatch.setattr(run_guard, "records", lambda job, store: [{"state": "receiving"}])
+    assert run_guard.settle("m") and host.started == 0
+    assert io_guard.is_permitted(JOB.name) and not io_guard.is_start_due(JOB.name) and store.paused_at() is not None
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_vm_that_was_started_on_its_standby_is_not_moved_any_more(boot: t.Any, noted: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host, store, given_up = boot(None), io_store.StandbyStore("m"), []
+    store.pause()
+    note = Moved("m", "lab", "lab-m", "u", "metal3", "2026-11-26T10:00:00Z", MOVING)
+    if noted:
+        io_moved.write(note, tmp_path / "moved")
+    monkeypatch.setattr(run_guard, "records", lambda job, store: [{"state": "started"}])
+    monkeypatch.setattr(run_guard.run_taken, "give_up", lambda *given: given_up.append(given))
+    # the note is that of the standby now, and the disks are not those of a move
+    assert run_guard.settle("m") and len(given_up) == 1 and store.paused_at() is None
+    io_moved.write(note, tmp_path / "moved")
+    assert run_guard.settle("m") and len(given_up) == 1 and host.started == 0 and not io_guard.is_permitted(JOB.name)

@@ -16,11 +16,11 @@ import types
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._keys import run_one_time_key
 from ansible_collections.reduced.footprint.plugins.module_utils._service.io_service_host import ServiceHost
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_files import UnitFound
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import (
     io_copies,
-    io_guard,
     io_store,
     plan_standby,
     run_agent,
@@ -29,7 +29,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
     run_standby_info,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, Job, Voter, job_data, parse_job
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
 
@@ -43,6 +43,7 @@ JOB = Job("m", "blue", "blue-m", vm_uuid("blue", "m"), "qemu:///system", Voter("
 def fixture_homes(tmp_path, monkeypatch):
     monkeypatch.setattr(io_copies, "HOME", tmp_path / "copies")
     monkeypatch.setattr(io_store, "HOME", tmp_path / "standby")
+    monkeypatch.setattr(io_store, "ENDED", tmp_path / "ended")
     monkeypatch.setattr(run_standby.io_look, "find", lambda *given: ("qemu:///system", types.SimpleNamespace(name="green-m", uuid="u")))
     monkeypatch.setattr(run_standby, "_refuse_unfit", lambda uri, uuid: None)
     monkeypatch.setattr(run_standby.io_timers, "remove", lambda vm_id: None)
@@ -117,6 +118,63 @@ def test_earlier_standbys_are_known_until_their_copies_are_removed():
     assert plan_standby.former(moved, moved, ()) == ("metal2",)
     assert plan_standby.former(moved, JOB, ()) == ("metal3",)
     assert plan_standby.former(moved, moved, ["metal2"]) == ()
+
+
+def test_earlier_witnesses_are_known_until_their_key_is_withdrawn():
+    witness = METAL3._replace(name="w1")
+    before = JOB._replace(witnesses=(witness, METAL3))
+    assert before.accepting == ("metal2", "w1", "metal3")
+    job = JOB._replace(witnesses=(witness,))
+    assert plan_standby.former(before, before, ()) == ()
+    assert plan_standby.former(before, job, ()) == ("metal3",) and plan_standby.former(before, job, ["metal3"]) == ()
+    assert plan_standby.former(before, JOB._replace(standby=METAL3, witnesses=(witness,)), ()) == ("metal2",)
+
+
+LINE = "ssh-ed25519 AAAA reduced.footprint-migrate-standby-m@blue"
+
+
+@pytest.mark.parametrize(("withdrawn", "left"), [((), ["metal2", "w1"]), (["metal2"], ["w1"]), (["metal2", "w1"], [])])
+def test_machines_that_accept_the_key_of_ended_copies_are_known(withdrawn, left):
+    store = io_store.StandbyStore("m")
+    store.write_job(job_data(JOB._replace(witnesses=(METAL3._replace(name="w1"),))))
+    (store.directory / "id_ed25519.pub").write_text(LINE + "\n", "ascii")
+    given = {"id": "m", "cluster": "blue", "state": "absent", "withdrawn_from": withdrawn}
+    assert run_standby.apply(given, check_mode=True)["changed"] and not io_store.read_ended()
+    assert run_standby.apply(given, check_mode=False)["changed"] and not store.directory.exists()
+    found = run_standby_info.standbys()
+    assert [(each["part"], each["key_accepted_by"], each["public_key"]) for each in found] == ([("ended", left, LINE)] if left else [])
+    given = {"id": "m", "cluster": "blue", "state": "withdrawn", "withdrawn_from": ["metal2"]}
+    for check_mode in (True, False):
+        assert run_standby.apply({**given, "cluster": "green"}, check_mode=check_mode) == {"changed": False, "diff": {"before": "", "after": ""}}
+        assert run_standby.apply(given, check_mode=check_mode)["changed"] is ("metal2" in left)
+    assert not run_standby.apply(given, check_mode=False)["changed"]
+    assert [each.machines for each in io_store.read_ended()] == ([("w1",)] if left else [])
+    run_standby.apply({**given, "withdrawn_from": ["w1"]}, check_mode=False)
+    assert run_standby_info.standbys() == []
+
+
+def test_two_keys_of_a_vm_are_both_known():
+    store = io_store.StandbyStore("m")
+    for line in (LINE, LINE.replace("AAAA", "BBBB")):
+        store.write_job(job_data(JOB))
+        (store.directory / "id_ed25519.pub").write_text(line + "\n", "ascii")
+        run_standby.apply({"id": "m", "cluster": "blue", "state": "absent"}, check_mode=False)
+    assert [each.public_key[12:16] for each in io_store.read_ended()] == ["AAAA", "BBBB"]
+
+
+@pytest.mark.parametrize(("there", "withdrawn"), [(LINE, True), (LINE.replace("AAAA", "BBBB"), False)])
+def test_the_key_of_another_server_is_not_withdrawn(there, withdrawn, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_one_time_key.io_authorized_keys, "PATH", tmp_path / "authorized_keys")
+    monkeypatch.setattr(run_one_time_key.io_authorized_keys, "ALLOWED", tmp_path)
+    text = f"restrict {there}\n"
+    (tmp_path / "authorized_keys").write_text(text, "ascii")
+    given = {"name": "m", "cluster": "blue", "purpose": "standby", "state": "absent", "public_key": LINE}
+    assert run_one_time_key.apply(given, check_mode=True)["changed"] is withdrawn
+    assert run_one_time_key.apply(given, check_mode=False)["changed"] is withdrawn
+    assert (tmp_path / "authorized_keys").read_text("ascii") == ("" if withdrawn else text)
+    assert not run_one_time_key.apply(given, check_mode=False)["changed"]
+    with pytest.raises(FootprintError, match="is not the one-time key of this name"):
+        run_one_time_key.apply({**given, "name": "n"}, check_mode=False)
 
 
 @pytest.mark.parametrize(("former", "facts", "copied"), [
@@ -207,15 +265,28 @@ def test_copies_are_paused_before_a_move(cluster, ended, monkeypatch):
     monkeypatch.setattr(run_standby.io_timers, "stop", lambda vm_id: steps.append("stopped"))
     monkeypatch.setattr(run_standby, "_forget_checkpoints", lambda job: steps.append("checkpoints"))
     monkeypatch.setattr(run_standby.io_guard, "release", lambda name: steps.append("released"))
+    monkeypatch.setattr(run_standby.io_guard, "is_guarded", lambda name: False)
     given = {"id": "m", "cluster": cluster, "state": "paused"}
     assert run_standby.apply(given, check_mode=True) == run_standby.apply(given, check_mode=False) == {"changed": False}
     store = io_store.StandbyStore("m")
     store.write_job(job_data(JOB))
     assert run_standby.apply(given, check_mode=True)["changed"] is ended and not steps and store.paused_at() is None
     assert run_standby.apply(given, check_mode=False)["changed"] is ended
-    assert steps == (["stopped", "checkpoints", "released"] if ended else []) and (store.paused_at() is not None) is ended
+    # the guard stays: this server may lose its power during the move, and the VM be started on its standby
+    assert steps == (["stopped", "checkpoints"] if ended else []) and (store.paused_at() is not None) is ended
     # job and key stay
     assert store.job() == JOB
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_vm_that_may_run_on_its_standby_is_not_moved(check_mode, monkeypatch):
+    monkeypatch.setattr(run_standby.io_guard, "is_guarded", lambda name: True)
+    monkeypatch.setattr(run_standby.io_guard, "is_permitted", lambda name: False)
+    store = io_store.StandbyStore("m")
+    store.write_job(job_data(JOB))
+    with pytest.raises(RefusedError, match="m stays off until metal2 or a witness confirms"):
+        run_standby.apply({"id": "m", "cluster": "blue", "state": "paused"}, check_mode=check_mode)
+    assert store.paused_at() is None
 
 
 def test_the_vm_of_another_cluster_is_not_released():

@@ -15,9 +15,9 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_guard, io_store, run_worker
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_store, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import COPIED, FAILED, Job, Voter
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
 
 JOB = Job("m", "lab", "m", "u", "qemu:///system", Voter("metal2", "192.0.2.12", 22, ()), (), 900, 2, 0, "metal1")
@@ -57,6 +57,8 @@ def test_a_vm_that_is_started_during_its_copy_is_copied_again(
     ("paused", "running", "note", "copied"),
     [
         (None, False, False, True),
+        # its worker begins again after a restart of this server
+        (-300.0, None, False, False),
         # the move begins within minutes, or it never did
         (0.0, False, False, False),
         (-300.0, False, False, True),
@@ -71,7 +73,7 @@ def test_a_vm_that_is_started_during_its_copy_is_copied_again(
     ],
 )
 def test_a_vm_that_is_moved_is_not_copied_until_it_is_here_again(
-    paused: float | None, running: bool, note: bool, copied: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    paused: float | None, running: bool | None, note: bool, copied: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[t.Any] = []
     monkeypatch.setattr(io_guard, "GUARDED", tmp_path / "guarded")
@@ -79,6 +81,9 @@ def test_a_vm_that_is_moved_is_not_copied_until_it_is_here_again(
     monkeypatch.setattr(io_guard, "PERMITS", tmp_path / "run/standby")
     monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
     monkeypatch.setattr(run_worker.io_units, "unit_active", lambda unit: running and unit == "reduced-footprint-move-m.service")
+    monkeypatch.setattr(run_worker.io_units, "UNITS", tmp_path)
+    if running is None:
+        (tmp_path / "reduced-footprint-move-m-at-boot.service").touch()
     monkeypatch.setattr(run_worker, "DomainHost", lambda uri: contextlib.nullcontext())
     monkeypatch.setattr(run_worker, "Worker", lambda *given: None)
     monkeypatch.setattr(run_worker, "connect", lambda *given: None)
@@ -95,3 +100,14 @@ def test_a_vm_that_is_moved_is_not_copied_until_it_is_here_again(
     assert bool(ran) is copied
     # the guard returns with the copies
     assert (store.paused_at() is None, io_guard.is_guarded("m") and io_guard.is_permitted("m")) == (copied, copied and paused is not None)
+
+
+def test_the_end_of_a_pause_permits_no_start(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # this server was restarted during the move, and the standby has not answered yet
+    test_a_vm_that_is_moved_is_not_copied_until_it_is_here_again(-300.0, False, False, True, tmp_path, monkeypatch)
+    io_guard.revoke("m")
+    store = io_store.StandbyStore("m", tmp_path)
+    store.pause()
+    os.utime(store.directory / "paused", (0, 0))
+    assert run_worker._main(JOB, store) == 0
+    assert store.paused_at() is None and io_guard.is_guarded("m") and not io_guard.is_permitted("m")

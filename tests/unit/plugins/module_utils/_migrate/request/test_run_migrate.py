@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import types
 
 import pytest
@@ -122,6 +124,57 @@ def test_other_hooks_do_not_replace_those_of_a_running_migration(store, monkeypa
     for hooks in ([DRAIN, NOTE], []):
         assert prepare(store, monkeypatch, hooks, check_mode) == [["/usr/local/bin/drain"]]
     assert migrate_with([DRAIN, NOTE])["changed"] and migrate_with([])["changed"] and not store.started
+
+
+def commands_of(*hooks):
+    return [hook["command"] for hook in hooks if hook["on"] == "source"]
+
+
+def test_a_run_that_is_about_to_start_keeps_its_hooks(store, monkeypatch):
+    # two runs within seconds: the first has placed its key, and not started its worker yet
+    assert prepare(store, monkeypatch, [OTHER], True) == commands_of(OTHER)
+    assert prepare(store, monkeypatch, [DRAIN, NOTE]) == commands_of(DRAIN)
+    for check_mode in (True, False):
+        with pytest.raises(RefusedError, match="another run that starts the migration master has other hooks") as caught:
+            prepare(store, monkeypatch, [OTHER], check_mode)
+        assert caught.value.path == "hooks" and "120 s" in caught.value.hint
+    # one without hooks does not take those of the first from its key, nor start without them
+    assert prepare(store, monkeypatch, []) == commands_of(DRAIN) == prepare(store, monkeypatch, [DRAIN, NOTE])
+    for hooks in ([OTHER], []):
+        with pytest.raises(RefusedError, match="has other hooks"):
+            migrate_with(hooks)
+    assert migrate_with([DRAIN, NOTE])["changed"] and store.started == ["192.0.2.2/24"]
+    # it has started and ended
+    store.write_job({"action": "migrate", "params": {**request("192.0.2.2/24"), "hooks": [DRAIN, NOTE]}})
+    assert prepare(store, monkeypatch, [OTHER]) == commands_of(OTHER)
+
+
+def test_a_run_that_was_interrupted_before_its_start_does_not_keep_others_away(store, monkeypatch):
+    prepare(store, monkeypatch, [DRAIN])
+    os.utime(store.directory / "starting.json", (0, 0))
+    assert prepare(store, monkeypatch, [OTHER]) == commands_of(OTHER) and migrate_with([OTHER])["changed"]
+
+
+def test_hooks_may_be_given_at_the_start_only(store, monkeypatch):
+    assert prepare(store, monkeypatch, []) == [] and migrate_with([DRAIN])["changed"]
+
+
+@pytest.mark.parametrize(("hooks", "good"), [([OTHER], False), ([DRAIN], True), ([], True)])
+def test_a_worker_that_another_run_has_just_started_is_not_replaced(store, monkeypatch, hooks, good):
+    @contextlib.contextmanager
+    def late(name, timeout):
+        # this run has found no worker, and waits for the other one
+        store.write_job({"action": "migrate", "params": {**request("192.0.2.2/24"), "hooks": [DRAIN]}})
+        monkeypatch.setattr(run_migrate.io_units, "unit_active", lambda name: True)
+        yield
+
+    monkeypatch.setattr(run_migrate, "host_lock", late)
+    if good:
+        assert migrate_with(hooks)["changed"]
+    else:
+        with pytest.raises(RefusedError, match="the migration master is running with other hooks"):
+            migrate_with(hooks)
+    assert not store.started and store.read_job()["params"]["hooks"] == [DRAIN]
 
 
 def test_a_migration_that_was_interrupted_in_the_pause_keeps_its_hooks(store, monkeypatch):
