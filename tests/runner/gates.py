@@ -321,7 +321,7 @@ LONG = (
     _long("source", "a source that loses power in every state", "tests/source", "--whole", timeout=3600),
     _long("add-server", "from two servers to three, killed at each stage", "tests/add_server", "--whole", timeout=10800),
     with_lab(Gate("torture-replace", "controllers and a server are replaced: disk destroyed, server lost, killed on the way", _replace, TORTURE)),
-    _long("witness", "two servers and a vote, each of the three lost 20 times", "tests/witness", "--whole", timeout=10800),
+    _long("witness", "two servers and a vote, each of the three lost 7 times", "tests/witness", "--whole", timeout=10800),
     _long("standby", "copies of a VM killed in each phase, power cuts of its server", "tests/standby", "--whole", timeout=10800, env={"STANDBY_CUTS": "20"}),
     _long("guide", "the guide for the first footprint, literally, on VMs of a cloud image", "tests/guide", timeout=10800),
     _long("controllers", "every fault of the control plane", "tests/controllers", "--whole", timeout=10800),

@@ -81,7 +81,7 @@ def test_it_carries_votes_only(lab: WitnessLab) -> None:
 def test_a_server_or_the_witness_is_lost_under_a_writer(lab: WitnessLab, whole: bool) -> None:
     lab.start_writing()
     pauses: dict[str, list[float]] = {name: [] for name in (*DATA, WITNESS)}
-    for number in range(20 if whole else 1):
+    for number in range(7 if whole else 1):
         for victim in pauses:
             since = time.time()
             lab.lose_power(victim)
