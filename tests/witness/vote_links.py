@@ -6,8 +6,9 @@
 """Measure what a distant witness costs, and which timeout finds a silent vote soon without losing a healthy one.
 
 ``links``: rows per second of one client and of several, for each delay and loss of the link to the witness and each setting. ``timeouts``: for each
-``evs.suspect_timeout`` the pauses after a database that hangs, then the changes of membership during ``--minutes`` of load: two processes
-that use all processors, wide rows, a witness with jitter. The lab must be up and deployed: run ``vote_faults.py --only none --keep-lab`` first.
+``evs.suspect_timeout`` the pauses after a database that hangs, then the changes of membership during ``--minutes`` of load: ``--burners`` processes
+that use all processors, up to 20 MiB/s of wide rows, a witness with jitter. The lab must be up and deployed: run ``vote_faults.py --only none --keep-lab``
+first.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import concurrent.futures
 import contextlib
 import json
+import os
 import pathlib
 import statistics
 import subprocess
@@ -144,17 +146,17 @@ def pauses(bench: Bench, rounds: int) -> list[float]:
     return found
 
 
-def soak(bench: Bench, minutes: float) -> dict[str, t.Any]:
+def soak(bench: Bench, minutes: float, burners: int) -> dict[str, t.Any]:
     """Return the changes of membership during load."""
-    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _unused in range(4)]
+    burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _unused in range(burners)]
     end = time.time() + 60 * minutes
     writer = sql_clients.Client(bench.account, bench.lab.virtual_address, "soak")
     writer.prepare()
     writer.start()
 
     def widely(number: int) -> int:
-        """Write wide rows, and return how many MiB."""
-        written = 0
+        """Write wide rows, at most 5 MiB per second, and return how many MiB."""
+        written, start = 0, time.time()
         while time.time() < end:
             with contextlib.suppress(*sql_clients.ERRORS), contextlib.closing(bench.account.connect(bench.lab.virtual_address, 60)) as connection:
                 with connection.cursor() as cursor:
@@ -162,6 +164,7 @@ def soak(bench: Bench, minutes: float) -> dict[str, t.Any]:
                     while time.time() < end:
                         cursor.execute(f"REPLACE INTO wide_{number} VALUES ({written % 8}, REPEAT(CHAR(RAND() * 200 + 33), 1048576))")
                         written += 1
+                        time.sleep(max(0.0, start + written / 5 - time.time()))
         return written
 
     began, before = time.time(), bench.changes()
@@ -170,16 +173,17 @@ def soak(bench: Bench, minutes: float) -> dict[str, t.Any]:
             mebibytes = sum(pool.map(widely, range(4)))
     finally:
         writer.stop()
-        for burner in burners:
+        for burner in burning:
             burner.kill()
             burner.wait()
     return {
-        "minutes": round(minutes, 1), "MiB per second": round(mebibytes / (time.time() - began), 1), "rows": len(writer.acknowledged),
+        "minutes": round(minutes, 1), "load": os.getloadavg()[2],
+        "MiB per second": round(mebibytes / (time.time() - began), 1), "rows": len(writer.acknowledged),
         "membership changes": bench.changes() - before, "longest pause": round(writer.pause(began, end), 1),
     }  # fmt: skip
 
 
-def timeouts(bench: Bench, values: t.Sequence[str], rounds: int, minutes: float) -> None:
+def timeouts(bench: Bench, values: t.Sequence[str], rounds: int, minutes: float, burners: int) -> None:
     """Measure pauses and changes of membership for each timeout."""
     for value in values:
         bench.set_options({"evs.suspect_timeout": value})
@@ -187,7 +191,7 @@ def timeouts(bench: Bench, values: t.Sequence[str], rounds: int, minutes: float)
         say(timeout=value, pauses=found, median=statistics.median(found), longest=max(found))
         # a member that was restarted has the configured value again
         bench.set_options({"evs.suspect_timeout": value})
-        say(timeout=value, **soak(bench, minutes))
+        say(timeout=value, **soak(bench, minutes, burners))
     bench.set_options({"evs.suspect_timeout": "PT5S"})
     bench.restart_witness()
 
@@ -200,12 +204,13 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--values", nargs="+", default=["PT5S", "PT3S", "PT2S", "PT1S"])
+    parser.add_argument("--burners", type=int, default=4, help="processes that use all processors; 0 on a machine that is busy otherwise")
     options = parser.parse_args()
     bench = Bench(WitnessLab())
     if options.what == "links":
         links(bench, options.seconds)
     else:
-        timeouts(bench, options.values, options.rounds, options.minutes)
+        timeouts(bench, options.values, options.rounds, options.minutes, options.burners)
 
 
 if __name__ == "__main__":
