@@ -32,6 +32,7 @@ _HINT = "Install python3-libnbd on the host."
 BLOCK = 16 * CHUNK
 _ASKED = 1 << 30
 _SERVER_START = 15.0
+_SERVER_END = 60
 _ZERO_STATE = 2
 
 
@@ -152,13 +153,25 @@ def digests_of(content: bytes) -> list[bytes]:
     return [hashlib.sha256(content[at : at + CHUNK]).digest() for at in range(0, len(content), CHUNK)]
 
 
+def _ended(process: subprocess.Popen[bytes]) -> bool:
+    """End a qemu-nbd, which forgets a signal that comes just after it has made its socket; return whether it ended by itself."""
+    for unused in range(_SERVER_END):
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=1)
+            return True
+    process.kill()
+    process.wait()
+    return False
+
+
 @contextlib.contextmanager
 def served(path: str, form: str, *, writable: bool = False, locked: bool = True, uncached: bool = False) -> t.Iterator[str]:
     """Serve an image on a UNIX socket of its own, and return the path of the socket.
 
     :arg locked: false for a disk that a starting VM must be able to open.
     :arg uncached: read from the disk, not from memory.
-    :raises BackendError: qemu-nbd does not start.
+    :raises BackendError: qemu-nbd does not start, or does not end after it was written to.
     """
     with tempfile.TemporaryDirectory(prefix="rf-nbd-") as folder:
         address = os.path.join(folder, "socket")
@@ -177,5 +190,5 @@ def served(path: str, form: str, *, writable: bool = False, locked: bool = True,
                     time.sleep(0.02)
                 yield address
             finally:
-                process.terminate()
-                process.wait()
+                if not _ended(process) and writable:
+                    raise BackendError(f"qemu-nbd did not write all of {path}: it did not end within {_SERVER_END} seconds.")
