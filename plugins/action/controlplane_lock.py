@@ -31,6 +31,6 @@ class ActionModule(ActionBase):
             result = self._execute_module(module_name=_MODULE, module_args={**given, "ended": found}, task_vars=task_vars)
             found = result.get("holder")
         if found and not run_run_lock.same(found, mine):
-            host = str((task_vars or {}).get("inventory_hostname", "the host"))
+            host = str(self._task.delegate_to or (task_vars or {}).get("inventory_hostname", "the host"))
             return {"failed": True, **run_run_lock.refusal(found, str(given.get("playbook")), host).as_result()}
         return result

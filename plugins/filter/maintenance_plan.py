@@ -39,6 +39,10 @@ options:
     description: Each service with its hosts, as returned by P(reduced.footprint.controlplane_members#filter).
     type: dict
     default: {}
+  environments:
+    description: Instead of O(members), each environment of the inventory, as returned by P(reduced.footprint.controlplane_environments#filter).
+    type: dict
+    default: {}
   vms:
     description: RV(reduced.footprint.vm_info#module:vms) of the server.
     type: list
@@ -118,6 +122,7 @@ def maintenance_plan(
     details: t.Sequence[t.Any] = (),
     names: t.Sequence[str] = (),
     control_macs: t.Sequence[str] = (),
+    environments: t.Mapping[str, t.Mapping[str, t.Sequence[str]]] | None = None,
 ) -> dict[str, t.Any]:
     """Return the order of servers, or the plan of one; see :mod:`plan_maintenance`."""
     try:
@@ -128,7 +133,7 @@ def maintenance_plan(
             servers = plan_maintenance.order_servers(chosen, known, kept)
             return {"servers": servers, "done": list((kept or {}).get("done") or ()), "switched_off": plan_maintenance.switched_off(kept)}
         policy = plan_maintenance.Policy(destinations or {}, restart_elsewhere, accept_outage, control_macs)
-        found = plan_maintenance.plan(server, vms, members or {}, looks, places or {}, policy, kept)
+        found = plan_maintenance.plan(server, vms, environments or {"": members or {}}, looks, places or {}, policy, kept)
         return {**found, "journal": MAINTENANCE.mark(found["journal"])}
     except (InputError, RefusedError) as error:
         return {"error": str(error), "servers": [], "ok": False, "why": [str(error)], "lines": [], "steps": []}

@@ -37,7 +37,11 @@ options:
       - Each service with its hosts, as returned by P(reduced.footprint.controlplane_members#filter). Witnesses vote in each group. A service
         with other voters than the groups is a quorum of its own.
     type: dict
-    required: true
+    default: {}
+  environments:
+    description: Instead of O(members), each environment of the inventory, as returned by P(reduced.footprint.controlplane_environments#filter).
+    type: dict
+    default: {}
   places:
     description: Hosts with the server they run on, empty for a host that is a server itself.
     type: dict
@@ -63,19 +67,20 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_quorums import quorums
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_quorums import quorums_of
 
 
 def quorum_members(
     looks: t.Mapping[str, t.Mapping[str, t.Any] | None],
     groups: t.Mapping[str, t.Sequence[str]],
     names: t.Sequence[str],
-    members: t.Mapping[str, t.Sequence[str]],
+    members: t.Mapping[str, t.Sequence[str]] | None = None,
     places: t.Mapping[str, str] | None = None,
+    environments: t.Mapping[str, t.Mapping[str, t.Sequence[str]]] | None = None,
 ) -> dict[str, list[dict[str, t.Any]]]:
-    """Return the members of each quorum; see :func:`quorums`."""
+    """Return the members of each quorum; see :func:`quorums_of`."""
     try:
-        return quorums(looks, groups, names, members, places or {})
+        return quorums_of(looks, groups, names, environments or {"": members or {}}, places or {})
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise AnsibleFilterError(f"quorum_members: expected results of controlplane_info, groups and members of services: {error!r}") from None
 

@@ -29,7 +29,7 @@ def stopped(seqno: int, last: bool = False) -> dict[str, t.Any]:
 
 @pytest.fixture(name="control")
 def fixture_control(tmp_path: pathlib.Path) -> ControlNode:
-    control = ControlNode(tmp_path, "galera_info", "galera_data", "galera_backup", "galera_backup_info", "service_files")
+    control = ControlNode(tmp_path, "controlplane_lock", "galera_info", "galera_data", "galera_backup", "galera_backup_info", "service_files")
     backup = {"name": "lab-20261126T100000Z", "file": "lab-20261126T100000Z.mbs.zst", "cluster": "lab", "seqno": 9, "databases": ["app"]}
     control.answers = {
         "galera_backup_info localhost": {"backup": backup},
@@ -60,7 +60,7 @@ def test_a_restore_to_another_host_empties_no_member(control: ControlNode) -> No
     code, output = run(control, "restore_database", "--check", **given, galera_restore_member="metal3")
     wanted = "Nothing was changed. galera_restore_member: metal3 is not a member of the cluster. Use one of metal1, metal2"
     assert code != 0 and wanted in " ".join(output.split())
-    assert not control.calls()
+    assert {call["name"] for call in control.calls()} == {"controlplane_lock"}
 
 
 @pytest.mark.parametrize("position", [100, -1])

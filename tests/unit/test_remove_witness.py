@@ -29,7 +29,7 @@ def fixture_control(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> 
     systemctl.write_text("#!/bin/sh\necho LoadState=loaded; echo ActiveState=inactive; echo FragmentPath=/x\n")
     systemctl.chmod(0o755)
     monkeypatch.setenv("PATH", f"{systemctl.parent}:{os.environ['PATH']}")
-    control = ControlNode(tmp_path, "controlplane_info", "rabbitmq_member", "service_allow_list")
+    control = ControlNode(tmp_path, "controlplane_lock", "controlplane_info", "rabbitmq_member", "service_allow_list")
     facts = {"ready": True, "size": 3, "cluster_uuid": UUID, "seqno": 5}
     healthy = {"units": {"mariadb.service": {"state": "active"}}, "facts": facts}
     witness = {"units": {"garbd@lab.service": {"state": "active"}}, "facts": {"connected": True}}

@@ -89,14 +89,4 @@ def test_one_host_on_which_another_run_restarts_members_ends_the_run(answer: dic
     code, output = control.play([{"block": guarded, "always": unlock}], "virt", __controlplane_lock_playbook="rolling_restart")
     assert (code == 0, "restarted metal1" in output, BUSY["msg"] in output) == (allowed, allowed, not allowed), output
     # also on the host that had let this run begin
-    assert [call["host"] for call in control.calls() if call["arguments"].get("state") == "absent"] == ["metal1", "metal2"]
-
-
-@pytest.mark.parametrize("playbook", ["rolling_restart", "deploy_controllers"])
-def test_members_are_changed_only_while_no_other_run_does(playbook: str) -> None:
-    plays = yaml.safe_load((ROOT / f"playbooks/{playbook}.yml").read_text("utf-8"))
-    changing = {"tasks/deploy_step.yml", "tasks/rolling_restart_step.yml"}
-    found = [(task, inner) for play in plays for task in play.get("tasks", []) for inner in task.get("block", [task])]
-    blocks = [task for task, inner in found if inner.get("ansible.builtin.include_tasks") in changing]
-    assert [block["block"][0].get("ansible.builtin.import_tasks") for block in blocks] == ["tasks/controlplane_lock.yml"]
-    assert [task.get("ansible.builtin.import_tasks") for task in blocks[0]["always"]] == ["tasks/controlplane_unlock.yml"]
+    assert sorted(call["host"] for call in control.calls() if call["arguments"].get("state") == "absent") == ["metal1", "metal2"]

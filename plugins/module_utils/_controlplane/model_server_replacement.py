@@ -37,6 +37,7 @@ class Known(t.NamedTuple):
     """What the inventory contains.
 
     :arg members: service → its hosts.
+    :arg environments: environment → service → its hosts.
     :arg places: controller → its server, empty for one that is a server itself.
     :arg servers: virt host → its address.
     :arg hosts: all hosts.
@@ -44,7 +45,7 @@ class Known(t.NamedTuple):
     :arg master: name of the master, if this server is the destination of its migration.
     """
 
-    members: t.Mapping[str, t.Sequence[str]]
+    environments: t.Mapping[str, t.Mapping[str, t.Sequence[str]]]
     places: t.Mapping[str, str]
     servers: t.Mapping[str, str]
     hosts: t.Sequence[str]

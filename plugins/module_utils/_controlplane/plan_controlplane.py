@@ -63,6 +63,29 @@ def members_of(
     return found
 
 
+def environments_of(
+    groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str, t.Mapping[str, t.Any]]
+) -> dict[str, dict[str, list[str]]]:
+    """Return each environment of the inventory with its members, see :func:`members_of`; one with an empty name if no host is of an environment."""
+    asking: dict[str, str] = {}
+    for host, variables in hostvars.items():
+        if variables.get("footprint_environment"):
+            asking.setdefault(str(variables["footprint_environment"]), host)
+    return {name: members_of(groups, hostvars, [host]) for name, host in sorted(asking.items())} or {"": members_of(groups, hostvars)}
+
+
+def reports_of(environments: t.Mapping[str, Members], looks: Looks) -> t.Iterator[tuple[str, Report]]:
+    """Yield the name and state of each service of each environment; the name begins with that of the environment if there are several.
+
+    :arg environments: as returned by :func:`environments_of`.
+    """
+    for environment, members in environments.items():
+        # an address of another environment is not one that this one should have
+        own = {host: looks.get(host) for hosts in members.values() for host in hosts}
+        for name, report in evaluate(members, own).items():
+            yield (f"{environment}: {name}" if len(environments) > 1 else name), report
+
+
 def _variables(hostvars: t.Mapping[str, t.Mapping[str, t.Any]], asking: t.Sequence[t.Mapping[str, t.Any]]) -> list[t.Mapping[str, t.Any]]:
     """Return the variables of the hosts of one environment, then those of hosts that are in none, such as servers; of all hosts if none asks."""
     environments = sorted({str(variables["footprint_environment"]) for variables in asking if variables.get("footprint_environment")})

@@ -100,7 +100,7 @@ def check_destinations(destinations: t.Mapping[str, str], known: t.Sequence[str]
 def plan(
     server: str,
     vms: t.Sequence[t.Mapping[str, t.Any]],
-    members: plan_controlplane.Members,
+    environments: t.Mapping[str, plan_controlplane.Members],
     looks: plan_controlplane.Looks,
     places: t.Mapping[str, str],
     policy: Policy,
@@ -109,12 +109,13 @@ def plan(
     """Decide whether a server may be maintained now, and what happens to its VMs.
 
     :arg vms: the VMs of this server, as returned by ``vm_info``.
+    :arg environments: environment → its members; each must keep its majorities.
     :arg places: host → its server.
     :arg journal: of an interrupted run; its VMs are those of the unfinished server.
     """
     begun = (journal or {}).get("server") == server
     stage = str((journal or {}).get("stage") or "") if begun else ""
-    here = {host for names in members.values() for host in names if (places.get(host) or host) == server}
+    here = {host for members in environments.values() for names in members.values() for host in names if (places.get(host) or host) == server}
     steps = [Step(**one) for one in (journal or {}).get("steps") or ()] if begun else []
     why: list[str] = []
     if stage != RESTARTED:
@@ -123,7 +124,7 @@ def plan(
         more, why = _steps(server, [vm for vm in vms if str(vm["name"]) not in recorded], policy)
         steps += more
         why += _control_node(vms, steps, policy)
-        why += _quorums(server, here, begun, plan_controlplane.evaluate(members, looks), policy)
+        why += _quorums(server, here, begun, plan_controlplane.reports_of(environments, looks), policy)
     lines = [f"{server}: {'continues, ' + stage if begun else 'maintenance'}"]
     lines += [f"  {step.text}" for step in steps] or ["  it has no running VMs"]
     return {
@@ -173,10 +174,10 @@ def _control_node(vms: t.Sequence[t.Mapping[str, t.Any]], steps: t.Sequence[Step
             )
 
 
-def _quorums(server: str, here: set[str], begun: bool, reports: t.Mapping[str, plan_controlplane.Report], policy: Policy) -> list[str]:
+def _quorums(server: str, here: set[str], begun: bool, reports: t.Iterable[tuple[str, plan_controlplane.Report]], policy: Policy) -> list[str]:
     """Return the reasons of the control plane against losing the members on a server."""
     why = []
-    for name, report in reports.items():
+    for name, report in reports:
         voters = (*report.members, *report.witnesses)
         # an interrupted run may have left those on this server stopped, which may be the reason of the problems of the service
         why += [] if begun else [f"{name}: {text}" for text in report.why]

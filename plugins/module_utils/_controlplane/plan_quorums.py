@@ -11,6 +11,28 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane, plan_health
 
 
+def quorums_of(
+    looks: plan_controlplane.Looks,
+    groups: t.Mapping[str, t.Sequence[str]],
+    names: t.Sequence[str],
+    environments: t.Mapping[str, plan_controlplane.Members],
+    places: t.Mapping[str, str],
+) -> dict[str, list[dict[str, t.Any]]]:
+    """Return the members of each quorum of each environment, see :func:`quorums`; names begin with that of the environment if there are several.
+
+    :arg names: groups whose hosts form a quorum, each of the environment that has a member in it.
+    """
+    if len(environments) == 1:
+        return quorums(looks, groups, names, *environments.values(), places)
+    found = {}
+    for environment, members in environments.items():
+        hosts = {host for every in members.values() for host in every}
+        own = [name for name in names if hosts & set(groups.get(name) or ())]
+        more = quorums({host: looks.get(host) for host in hosts}, groups, own, members, places)
+        found.update({f"{environment}: {name}": entries for name, entries in more.items()})
+    return found
+
+
 def quorums(
     looks: plan_controlplane.Looks,
     groups: t.Mapping[str, t.Sequence[str]],

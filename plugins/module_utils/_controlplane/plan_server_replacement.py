@@ -43,7 +43,7 @@ def check_request(request: Request, known: Known) -> tuple[VmDetails, ...]:
         raise model_errors.InputError("is required.", path, f"Use one of {', '.join(servers)}.")
     if len(request.name.replace(",", " ").split()) > 1:
         raise model_errors.InputError(f"{model_errors.shown(request.name)} names several servers.", path, "Replace one server at a time.")
-    if request.name in known.members.get("witness", ()):
+    if any(request.name in members.get("witness", ()) for members in known.environments.values()):
         raise model_errors.InputError(
             f"{request.name} is a witness.", path, "It keeps no data: run remove_witness, install the new machine, then run deploy_controllers."
         )
@@ -54,7 +54,7 @@ def check_request(request: Request, known: Known) -> tuple[VmDetails, ...]:
         raise model_errors.InputError(
             f"{shown} is not a virt host.", path, did_you_mean(request.name, servers, f"Use one of {', '.join(servers) or 'none'}.")
         )
-    if any(request.name in hosts for hosts in known.members.values()):
+    if any(request.name in hosts for members in known.environments.values() for hosts in members.values()):
         raise model_errors.InputError(
             f"the controller of {request.name} is the server itself, not a VM.", path, "Install it again, run provision_virt, then deploy_controllers."
         )
@@ -321,7 +321,7 @@ def _quorum(known: Known, found: Found, lost: t.Sequence[str]) -> list[str]:
     """Return the reasons of the other members against a replacement: they must serve without those of the server, and all be healthy."""
     why = []
     absent = [name for name in lost if not found.looks.get(name)]
-    for service, report in plan_controlplane.evaluate(known.members, {**found.looks, **dict.fromkeys(absent)}).items():
+    for service, report in plan_controlplane.reports_of(known.environments, {**found.looks, **dict.fromkeys(absent)}):
         voters = (*report.members, *report.witnesses)
         left = sum(1 for one in voters if one.state == plan_controlplane.OK)
         others = [one for one in report.unhealthy if one.host not in lost]
@@ -330,7 +330,7 @@ def _quorum(known: Known, found: Found, lost: t.Sequence[str]) -> list[str]:
             # a backup is older than the data of a member that is left
             last = any(found.looks.get(one.host) for one in report.members if one.host not in lost)
             way = "docs/replace-server.md describes how it starts from the last member" if last else "it comes back from a backup with restore_database"
-            hint = f"; if they are lost as well, {way}" if service == "galera" else ""
+            hint = f"; if they are lost as well, {way}" if report.name == "galera" else ""
             why.append(f"{service} has {left} of {report.votes} members and needs {report.needed}: {names}. Repair the others first{hint}")
         else:
             why += [f"{service} on {one.text}. {left} of {report.votes} members serve; repair it first" for one in others]

@@ -51,6 +51,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         (MEMBERS, ["galera"], [], {"sizes": {"galera": 1}}, True),
         lambda found: not found["ok"] and "galera on c1: does not answer" in found["why"],
     ),
+    "controlplane_environments": (HOSTVARS, (GROUPS,), lambda found: found[""]["galera"] == ["c1"]),
     "controlplane_members": (HOSTVARS, (GROUPS,), lambda found: found["galera"] == ["c1"]),
     "galera_decision": ({"c1": None}, (), lambda found: found["action"] == "refuse" and found["reason"]),
     "galera_tls_decision": (

@@ -58,3 +58,42 @@ def test_a_failed_migration_is_not_recorded_by_the_other_members(tmp_path: pathl
     given = {"__openstack_service_first": "metal1", "__openstack_service_marker": str(tmp_path / "{{ inventory_hostname }}/nova.schema")}
     code, output, _ran = migrated(tmp_path, monkeypatch, {"api_db": 1}, host="virt", **given)
     assert code != 0 and not (tmp_path / "metal2").exists(), output
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_the_tables_of_a_restored_backup_are_migrated_again(answers: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records, folders = tmp_path / "once", [tmp_path / name for name in ("deployment", "second", "restore", "third")]
+    for folder in (*folders, records):
+        folder.mkdir()
+    given = {"__openstack_service_marker": str(records / "lab.nova.schema")}
+    assert [len(migrated(folder, monkeypatch, {}, **given)[2]) for folder in folders[:2]] == [2, 0]
+    # a one-time step, and another environment
+    for name in ("lab.shop.setup", "other.nova.schema"):
+        (records / name).write_text("", "utf-8")
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    control = ControlNode(folders[2])
+    # nothing listens there
+    control.more = {"metal1": local if answers else {"ansible_host": "127.0.0.1", "ansible_port": 1}, "metal2": local}
+    variables = {"__galera_once": str(records), "__galera_environment": "lab", "__galera_recorders": ["metal2", "metal1"], "__galera_first": "metal2"}
+    tasks = yaml.safe_load((ROOT / "roles/galera/tasks/forget.yml").read_text("utf-8"))
+    code, output = control.play(tasks, "metal2", "--check", **variables)
+    assert len(list(records.iterdir())) == 3, "check mode"
+    code, output = control.play(tasks, "metal2", **variables)
+    assert (code == 0) == answers and (answers or "No data was replaced: metal1 does not answer, and may have recorded" in " ".join(output.split())), output
+    assert {path.name for path in records.iterdir()} == {"lab.shop.setup", "other.nova.schema", *([] if answers else ["lab.nova.schema"])}
+    assert len(migrated(folders[3], monkeypatch, {}, **given)[2]) == (2 if answers else 0)
+
+
+@pytest.mark.parametrize(("asides", "forgotten"), [((False, False), True), ((True, False), True), ((True, True), False)])
+def test_the_records_are_removed_before_the_data_and_not_again_afterwards(asides: tuple[bool, bool], forgotten: bool, tmp_path: pathlib.Path) -> None:
+    restore = yaml.safe_load((ROOT / "roles/galera/tasks/restore.yml").read_text("utf-8"))
+    names = [task["name"] for task in restore]
+    number = names.index("Forget which tables were migrated")
+    # after a kill in between, the tables are migrated although they are new, which changes nothing
+    assert names[number + 1].startswith("Replace the data on one member")
+    (tmp_path / "forget.yml").write_text("[{debug: {msg: records are removed}}]", "utf-8")
+    control = ControlNode(tmp_path)
+    found = [{"results": [{"stat": {"exists": aside}}, {"stat": {"exists": True}}]} for aside in asides]
+    before = {"ansible.builtin.set_fact": {"__galera_found_aside": "{{ found[['metal1', 'metal2'].index(inventory_hostname)] }}"}}
+    code, output = control.play([before, restore[number]], "virt", found=found)
+    assert code == 0 and ("records are removed" in output) == forgotten, output

@@ -10,7 +10,14 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import evaluate, members_of, table, worst
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import (
+    environments_of,
+    evaluate,
+    members_of,
+    reports_of,
+    table,
+    worst,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_health import SERVICES
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from tests.support.controlplane import balancer, galera, look, rabbitmq, unit
@@ -131,6 +138,19 @@ def test_each_environment_of_an_inventory_has_its_own_members() -> None:
     # a server of no environment asks about that of the inventory
     alone = {host: variables for host, variables in hostvars.items() if not host.startswith("red")}
     assert members_of(groups, alone, ["metal1"])["galera"] == members_of(groups, alone)["galera"] == groups["blue_galera"]
+
+
+def test_environments_of_an_inventory() -> None:
+    groups = {"red_galera": ["r1"], "blue_galera": ["b1", "b2"], "controller": ["c1"]}
+    hostvars = {"metal1": {}, "r1": environment("red"), "b1": environment("blue"), "b2": environment("blue")}
+    found = environments_of(groups, hostvars)
+    assert {name: members["galera"] for name, members in found.items()} == {"blue": ["b1", "b2"], "red": ["r1"]}
+    assert environments_of(groups, {"metal1": {}, "c1": {}}) == {"": members_of(groups, {"c1": {}})}
+    # an address of the other one is not a problem of both, and only one of several is named
+    looks = {"r1": look(False), "b1": look(True), "b2": look(False)}
+    members = {"red": {"load_balancer": ["r1"]}, "blue": {"load_balancer": ["b1", "b2"]}}
+    assert {name: report.state for name, report in reports_of(members, looks)} == {"red: load_balancer": "down", "blue: load_balancer": "ok"}
+    assert [name for name, _report in reports_of({"blue": members["blue"]}, looks)] == ["load_balancer"]
 
 
 def test_a_witness_that_leaves_is_a_member_of_rabbitmq_until_then():

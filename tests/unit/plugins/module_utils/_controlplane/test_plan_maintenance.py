@@ -57,6 +57,25 @@ def test_the_last_member_of_a_majority_is_refused() -> None:
     assert planned(server="metal2", vms=[vm("c3")], places=places)["ok"]
 
 
+def test_each_environment_with_members_on_the_server_keeps_its_majority() -> None:
+    # red has one member on each server, blue has two of its three on the first one
+    blue = {"b1": "metal1", "b2": "metal1", "b3": "metal2"}
+    found = {**looks(), **{name: look(name == "b1") for name in blue}}
+    given = {"environments": {"blue": {"galera": list(blue), "load_balancer": list(blue)}, "red": MEMBERS}, "found": found, "places": {**PLACES, **blue}}
+    vms = [vm("c1"), vm("b1"), vm("b2")]
+    refused = planned(vms=vms, **given)
+    assert refused["why"] == [
+        "without metal1 (b1, b2) blue: galera would have 1 of 3 members left and needs 2. Move a member to another server first, or accept the interruption "
+        "with -e maintain_virt_node_accept_outage=true"
+    ]
+    assert refused["members"] == ["b1", "b2", "c1"]
+    allowed = planned(server="metal2", vms=[vm("c2"), vm("b3")], **given)
+    assert (allowed["ok"], allowed["members"]) == (True, ["b3", "c2"]), allowed["why"]
+    # an unhealthy one elsewhere, of any environment
+    given["found"] = {**found, "b3": {}}
+    assert "blue: galera on b3: does not answer" in planned(server="metal3", vms=[vm("c3")], **given)["why"]
+
+
 def test_no_server_is_emptied_while_a_member_elsewhere_is_down() -> None:
     found = planned(found=looks(down=["c3"]))
     assert not found["ok"] and "galera on c3: does not answer" in found["why"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_quorums import quorums
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_quorums import quorums, quorums_of
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.model_removal import parse_quorums
 from tests.support.controlplane import galera, look, rabbitmq, unit
 
@@ -64,3 +64,14 @@ def test_a_witness_votes() -> None:
     assert alive(quorums({**seen, "w": {}}, groups, ["controller"], members, {})) == {"c1": True, "c2": True, "w": False}
     stopped = {"services": {**WITNESS["services"], "rabbitmq": rabbitmq(state="inactive")}}
     assert alive(quorums({**seen, "w": stopped}, groups, ["controller"], members, {}))["w"] is False
+
+
+def test_each_environment_has_its_own_quorums() -> None:
+    blue = ["b1", "b2", "b3"]
+    seen = {**looks(), **{name: look() for name in blue[:2]}}
+    environments = {"blue": {"galera": blue}, "red": MEMBERS}
+    found = quorums_of(seen, {"controller": NAMES}, ["controller"], environments, {**PLACES, "b1": "metal1"})
+    assert set(found) == {"blue: galera", "red: controller"}
+    assert alive(found, "blue: galera") == {"b1": True, "b2": True, "b3": False} and found["blue: galera"][0]["server"] == "metal1"
+    assert alive(found, "red: controller") == dict.fromkeys(NAMES, True)
+    assert quorums_of(looks(), GROUPS, ["controller"], {"red": MEMBERS}, PLACES) == quorums(looks(), GROUPS, ["controller"], MEMBERS, PLACES)

@@ -43,11 +43,12 @@ class Host:
         monkeypatch.setattr(ActionModule.__mro__[1], "run", lambda self, tmp=None, task_vars=None: {})
         self.record = folder / "locks" / run_run_lock.FILE
 
-    def ask(self, run: Run | None = None, **options: t.Any) -> dict[str, t.Any]:
-        """Run the task as another run, or as this one."""
+    def ask(self, run: Run | None = None, delegated: str | None = None, **options: t.Any) -> dict[str, t.Any]:
+        """Run the task as another run, or as this one, on the host of the play or for it on another host."""
 
         class Task:
             args: t.ClassVar[dict[str, t.Any]] = {"playbook": "rolling_restart", **options}
+            delegate_to = delegated
 
         def execute(module_args: dict[str, t.Any], **unused: t.Any) -> dict[str, t.Any]:
             given = {**module_args["run"], "playbook": module_args["playbook"]}
@@ -101,6 +102,7 @@ def test_a_second_run_is_refused_while_the_first_is_alive_and_continues_it_once_
         found = host.ask(playbook="deploy_controllers")
         assert found["failed"] and found["msg"].startswith(f"rolling_restart of {run['user']} on {run['node']} (process {run['process']}) has been restarting")
         assert f"since {since}, according to c1." in found["msg"] and found["msg"].endswith("continue with -e deploy_controllers_takeover=true.")
+        assert "according to c2." in host.ask(delegated="c2")["msg"]
         assert host.ask(check=True)["failed"]
         host.ask(state="absent")
         assert json.loads(host.record.read_text("utf-8"))["process"] == run["process"], "the record of another run is kept"
