@@ -186,13 +186,15 @@ def soak(bench: Bench, minutes: float, burners: int) -> dict[str, t.Any]:
 def timeouts(bench: Bench, values: t.Sequence[str], rounds: int, minutes: float, burners: int) -> None:
     """Measure pauses and changes of membership for each timeout."""
     for value in values:
-        bench.set_options({"evs.suspect_timeout": value})
+        # Galera does not start with a period of a third or more
+        options = {"evs.keepalive_period": f"PT{float(value[2:-1]) / 4}S", "evs.suspect_timeout": value}
+        bench.set_options(options)
         found = pauses(bench, rounds)
         say(timeout=value, pauses=found, median=statistics.median(found), longest=max(found))
         # a member that was restarted has the configured value again
-        bench.set_options({"evs.suspect_timeout": value})
+        bench.set_options(options)
         say(timeout=value, **soak(bench, minutes, burners))
-    bench.set_options({"evs.suspect_timeout": "PT5S"})
+    bench.set_options({"evs.suspect_timeout": "PT5S", "evs.keepalive_period": "PT1S"})
     bench.restart_witness()
 
 

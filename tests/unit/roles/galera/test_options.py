@@ -1,0 +1,33 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Options with which Galera would not start are refused before anything is changed."""
+
+from __future__ import annotations
+
+import pathlib
+import typing as t
+
+import pytest
+import yaml
+
+from tests.support.control_node import ROOT, ControlNode
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, ""),
+        ({"gcache.size": "128M", "evs.suspect_timeout": "PT3.5S"}, ""),
+        ({"evs.suspect_timeout": "PT2S", "evs.keepalive_period": "PT0.5S"}, ""),
+        ({"evs.suspect_timeout": "PT3S"}, "evs.keepalive_period (PT1S) must be less than a third of evs.suspect_timeout (PT3S)"),
+        ({"evs.keepalive_period": "PT2S"}, "evs.keepalive_period (PT2S) must be less than a third of evs.suspect_timeout (PT5S)"),
+        ({"evs.suspect_timeout": "soon"}, "evs.suspect_timeout (soon), both in seconds such as PT5S"),
+        ({"evs.suspect_timeout": 10}, "evs.suspect_timeout (10), both in seconds such as PT5S"),
+    ],
+)
+def test_timeouts_with_which_a_member_would_not_start_are_refused(given: t.Mapping[str, t.Any], words: str, tmp_path: pathlib.Path) -> None:
+    tasks = yaml.safe_load((ROOT / "roles/galera/tasks/check.yml").read_text("utf-8"))
+    code, output = ControlNode(tmp_path).play(tasks, galera_provider_options=given)
+    assert (code == 0) is (not words) and words in " ".join(output.split()), output
