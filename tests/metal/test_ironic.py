@@ -55,6 +55,10 @@ class Site(t.NamedTuple):
         """Whether a VM is on."""
         return bool(self.place.connection.lookupByName(name).isActive())
 
+    def console(self, name: str) -> str:
+        """The end of what a VM wrote to its console."""
+        return str((self.place.folder / f"{name}.console").read_text("utf-8", "replace"))[-4000:]
+
 
 def export(folder: pathlib.Path, vms: list[dict[str, t.Any]], running: service.Service) -> pathlib.Path:
     """Run the playbook; its file for Ironic."""
@@ -186,20 +190,23 @@ def test_ironic_inserts_and_ejects_a_medium(site: Site, name: str) -> None:
     site.ironic.wait(name, reservation=None, last_error=None)
 
 
-def until(done: t.Callable[[], bool], timeout: float = 120) -> None:
-    """Wait for a condition, at most ``timeout`` seconds."""
+def until(done: t.Callable[[], bool], timeout: float = 120, log: t.Callable[[], str] = str) -> None:
+    """Wait for a condition, at most ``timeout`` seconds; ``log`` explains why it is missing."""
     end = time.monotonic() + timeout
     while not done():
-        assert time.monotonic() < end
+        assert time.monotonic() < end, log()
         time.sleep(0.5)
 
 
 def ssh(name: str, *command: str) -> str:
     """Run a command on a deployed VM with the key of its config drive; its output, empty if it does not answer."""
-    options = {"UserKnownHostsFile": "/dev/null", "StrictHostKeyChecking": "no", "BatchMode": "yes", "IdentitiesOnly": "yes", "ConnectTimeout": 20}
+    options = {"UserKnownHostsFile": "/dev/null", "StrictHostKeyChecking": "no", "BatchMode": "yes", "IdentitiesOnly": "yes", "ConnectTimeout": 60}
     words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
     argv = ["ssh", "-F", "/dev/null", *words, "-i", str(netboot.key()), f"debian@{ADDRESSES[name]}", *command]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL).stdout
+    try:
+        return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL).stdout
+    except subprocess.TimeoutExpired:
+        return ""
 
 
 def test_ironic_deploys_an_image(site: Site, name: str) -> None:
@@ -213,7 +220,7 @@ def test_ironic_deploys_an_image(site: Site, name: str) -> None:
     assert found["last_error"] is None and found["power_state"] == "power on"
     # the medium is gone, and the VM starts from its disk
     assert not drives(site, name) and site.ironic.get(f"nodes/{name}/management/boot_device")["boot_device"] == "disk"
-    until(lambda: ssh(name, "hostname") == f"{name}-tenant\n", 1200)
+    until(lambda: ssh(name, "hostname") == f"{name}-tenant\n", 1800, lambda: site.console(name))
 
 
 def table(disk: pathlib.Path) -> bytes:
