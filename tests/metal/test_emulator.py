@@ -6,11 +6,14 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import json
 import os
 import pathlib
 import re
 import subprocess
+import threading
 import typing as t
 
 import bare
@@ -38,7 +41,8 @@ class Application:
         self.systems, self._folder = systems, folder
         uris = {"qemu:///system": place.uri, "lxc:///system": place.lxc_uri}
         (folder / "state").mkdir()
-        (folder / "emulator.py").write_text(f"FOOTPRINT_URIS = {uris!r}\nSUSHY_EMULATOR_STATE_DIR = {str(folder / 'state')!r}\n", "utf-8")
+        settings = {"FOOTPRINT_URIS": uris, "SUSHY_EMULATOR_STATE_DIR": str(folder / "state"), "SUSHY_EMULATOR_STORAGE_POOL": "footprint-test"}
+        (folder / "emulator.py").write_text("".join(f"{key} = {value!r}\n" for key, value in settings.items()), "utf-8")
 
     def ask(self, *requests: tuple[str, str, str | None, t.Any]) -> list[Answer]:
         """Send requests: method, path with {NAME} for the UUID of a system, systems of the account, body."""
@@ -122,6 +126,23 @@ def test_a_copy_of_a_vm_that_was_moved_away_is_not_started(application: Applicat
     finally:
         moved.unlink()
     assert [status for status, _body in answers] == [409, 409, 409, 204] and "moved to another host" in answers[0][1]["error"]["message"]
+
+
+def test_a_medium_that_is_ejected_or_replaced_leaves_no_copy(application: Application, place: t.Any, tmp_path: pathlib.Path) -> None:
+    """Copies may contain secrets of a deployer, and would fill the pool."""
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
+    device = "Systems/{one}/VirtualMedia/Cd/Actions/VirtualMedia."
+    for name in ("first.iso", "second.iso"):
+        (tmp_path / name).write_bytes(bytes(2048))
+    before = sorted(place.pool.iterdir())
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        images = [{"Image": f"http://127.0.0.1:{server.server_port}/{name}.iso"} for name in ("first", "second")]
+        assert [status for status, _body in application.ask(*(("POST", f"{device}InsertMedia", "one", image) for image in images))] == [204, 204]
+        server.shutdown()
+    assert [path.name for path in sorted(place.pool.iterdir()) if path not in before] == [f"second-iso-{application.systems['one']}.img"]
+    assert application.ask(("POST", f"{device}EjectMedia", "one", {}))[0][0] == 204
+    assert sorted(place.pool.iterdir()) == before
 
 
 def test_size_and_links_are_those_of_the_system(application: Application, place: t.Any) -> None:

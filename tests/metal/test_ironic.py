@@ -1,10 +1,12 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""OpenStack Ironic enrols, inspects and controls VMs behind the application of the role redfish_emulator, with the file that export_metal writes."""
+"""OpenStack Ironic enrols, inspects, controls and deploys VMs behind the application of the role redfish_emulator, with the file that export_metal writes."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 import pathlib
@@ -14,8 +16,10 @@ import time
 import typing as t
 from xml.etree import ElementTree
 
+import agent
 import bare
 import libvirt
+import netboot
 import pytest
 import service
 import standalone
@@ -30,6 +34,9 @@ VMS: list[dict[str, t.Any]] = [
     {"id": "old", "cpu": 1, "ram": 1, "hypervisor": "qemu", "nics": [{"bridge": "BRIDGE"}], "disks": [{"size": "6GiB"}]},
 ]  # fmt: skip
 PASSWORDS = {"operator": "first-secret", "tenant": "second-secret"}
+NETWORK = f"198.18.{(os.getpid() + 1) % 256}"
+#: Of the first card of each VM, whose MAC is in the file of export_metal.
+ADDRESSES = {"modern": f"{NETWORK}.11", "old": f"{NETWORK}.12"}
 
 
 class Site(t.NamedTuple):
@@ -47,6 +54,10 @@ class Site(t.NamedTuple):
     def active(self, name: str) -> bool:
         """Whether a VM is on."""
         return bool(self.place.connection.lookupByName(name).isActive())
+
+    def console(self, name: str) -> str:
+        """The end of what a VM wrote to its console."""
+        return str((self.place.folder / f"{name}.console").read_text("utf-8", "replace"))[-4000:]
 
 
 def export(folder: pathlib.Path, vms: list[dict[str, t.Any]], running: service.Service) -> pathlib.Path:
@@ -79,12 +90,34 @@ def fixture_site(place: t.Any, tmp_path_factory: pytest.TempPathFactory) -> t.It
     assert not [one.error for one in run_define.define_vms(request, check_mode=False).vms if one.error]
     (folder / "service").mkdir()
     (folder / "ironic").mkdir()
+    for name in ADDRESSES:
+        # what a VM writes to its console, for a test that fails
+        document = place.connection.lookupByName(name).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+        place.connection.defineXML(document.replace("<serial type='pty'>", f"<serial type='pty'><log file='{place.folder}/{name}.console' append='on'/>"))
+    subprocess.run(["ip", "address", "add", f"{NETWORK}.1/24", "dev", place.bridge], check=True)
     accounts = {"operator": (PASSWORDS["operator"], "*"), "tenant": (PASSWORDS["tenant"], "old")}
-    with service.Service(place, folder / "service", accounts) as running, standalone.Ironic(folder / "ironic") as ironic:
+    with service.Service(place, folder / "service", accounts) as running, standalone.Ironic(folder / "ironic", f"{NETWORK}.1") as ironic:
         written = export(folder, vms, running)
         ironic.run("create", str(written))
         nodes = {node["name"]: node for node in yaml.safe_load(written.read_text("utf-8"))["nodes"]}
-        yield Site(place, folder, nodes, ironic)
+        with dhcp(place, folder, nodes):
+            site = Site(place, folder, nodes, ironic)
+            yield site
+            for name in filter(site.active, ADDRESSES):
+                place.connection.lookupByName(name).destroy()
+
+
+@contextlib.contextmanager
+def dhcp(place: t.Any, folder: pathlib.Path, nodes: t.Mapping[str, t.Any]) -> t.Iterator[None]:
+    """The addresses of the VMs."""
+    argv = ["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--user=root", f"--interface={place.bridge}", "--bind-interfaces"]
+    argv += [f"--dhcp-leasefile={folder}/leases", "--pid-file=", f"--dhcp-range={NETWORK}.50,{NETWORK}.99,12h"]
+    argv += [f"--dhcp-host={nodes[name]['ports'][0]['address']},{address}" for name, address in ADDRESSES.items()]
+    with (folder / "dhcp.log").open("wb") as log, subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
 
 
 @pytest.fixture(params=["modern", "old"], name="name")
@@ -157,12 +190,53 @@ def test_ironic_inserts_and_ejects_a_medium(site: Site, name: str) -> None:
     site.ironic.wait(name, reservation=None, last_error=None)
 
 
-def until(done: t.Callable[[], bool]) -> None:
-    """Wait for a condition."""
-    end = time.monotonic() + 120
+def until(done: t.Callable[[], bool], timeout: float = 120, log: t.Callable[[], str] = str) -> None:
+    """Wait for a condition, at most ``timeout`` seconds; ``log`` explains why it is missing."""
+    end = time.monotonic() + timeout
     while not done():
-        assert time.monotonic() < end
+        assert time.monotonic() < end, log()
         time.sleep(0.5)
+
+
+def ssh(name: str, *command: str) -> str:
+    """Run a command on a deployed VM with the key of its config drive; its output, empty if it does not answer."""
+    options = {"UserKnownHostsFile": "/dev/null", "StrictHostKeyChecking": "no", "BatchMode": "yes", "IdentitiesOnly": "yes", "ConnectTimeout": 60}
+    words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+    argv = ["ssh", "-F", "/dev/null", *words, "-i", str(netboot.key()), f"debian@{ADDRESSES[name]}", *command]
+    try:
+        return subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL).stdout
+    except subprocess.TimeoutExpired:
+        return ""
+
+
+def test_ironic_deploys_an_image(site: Site, name: str) -> None:
+    image = agent.files() / agent.IMAGE
+    info = {"image_source": f"{site.ironic.http}/{agent.IMAGE}", "image_checksum": hashlib.sha256(image.read_bytes()).hexdigest()}
+    site.ironic.run("node", "set", name, *(word for key, value in info.items() for word in ("--instance-info", f"{key}={value}")))
+    key = netboot.key().with_suffix(".pub").read_text("utf-8").strip()
+    drive = {"meta_data": {"name": f"{name}-tenant", "hostname": f"{name}-tenant", "public_keys": {"operator": key}}}
+    site.ironic.run("node", "deploy", name, "--config-drive", json.dumps(drive))
+    found = site.ironic.wait(name, timeout=2400, provision_state="active")
+    assert found["last_error"] is None and found["power_state"] == "power on"
+    # the medium is gone, and the VM starts from its disk
+    assert not drives(site, name) and site.ironic.get(f"nodes/{name}/management/boot_device")["boot_device"] == "disk"
+    until(lambda: ssh(name, "hostname") == f"{name}-tenant\n", 1800, lambda: site.console(name))
+
+
+def table(disk: pathlib.Path) -> bytes:
+    """The mark of a partition table on a disk."""
+    with disk.open("rb") as stream:
+        return stream.read(520)[512:]
+
+
+def test_ironic_takes_a_vm_back_and_erases_the_partition_table(site: Site, name: str) -> None:
+    disk = site.place.pool / f"{name}-disk0.img"
+    assert table(disk) == b"EFI PART"
+    site.ironic.run("node", "set", name, "--automated-clean")
+    site.ironic.run("node", "undeploy", name)
+    found = site.ironic.wait(name, timeout=2400, provision_state="available")
+    assert found["last_error"] is None and not drives(site, name)
+    assert table(disk) == bytes(8)
 
 
 def test_wrong_credentials_and_vms_of_others_are_refused(site: Site) -> None:

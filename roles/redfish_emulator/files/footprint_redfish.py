@@ -13,8 +13,10 @@ from __future__ import annotations
 import json
 import os
 import typing as t
+from xml.etree import ElementTree
 
 import flask
+import libvirt
 from sushy_tools import error
 from sushy_tools.emulator import main
 from sushy_tools.emulator.resources import storage
@@ -73,6 +75,26 @@ class MachineDriver(Driver):
             raise
         except error.FishyError:
             return False
+
+    def set_boot_image(self, identity: str, device: str, boot_image: str | None = None, write_protected: bool = True) -> None:
+        """Insert or eject a medium, and delete the copy of the former one, which sushy-tools leaves in the pool."""
+        before = self._media(identity)
+        super().set_boot_image(identity, device, boot_image, write_protected)
+        for path in before - self._media(identity):
+            try:
+                with libvirtdriver.libvirt_open(self._uri) as connection:
+                    connection.storageVolLookupByPath(path).delete()
+            except libvirt.libvirtError as failed:
+                # the medium is ejected nevertheless
+                self._logger.warning("The copy %s of an ejected medium was not deleted: %s", path, failed)
+
+    def _media(self, identity: str) -> set[str]:
+        """The files in the drives that sushy-tools has copied for this system; their names end with its UUID."""
+        domain = self._get_domain(identity, readonly=True)
+        document = ElementTree.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+        sources = (disk.find("source") for disk in document.iterfind("devices/disk") if disk.get("device") in ("cdrom", "floppy"))
+        paths = {source.get("file", "") for source in sources if source is not None}
+        return {path for path in paths if path.endswith(f"-{domain.UUIDString()}.img")}
 
 
 class NoStorage(storage.StaticDriver):
