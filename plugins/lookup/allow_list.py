@@ -14,8 +14,8 @@ description:
   - Returns the allow-lists of services, as M(reduced.footprint.service_allow_list) takes them.
   - Ports that only members of a service need, for example those of Galera replication, are open to these members. Other ports are open to
     all hosts that run a service of the control plane, to the virtual addresses, and to the addresses in C(footprint_allowed) and
-    C(SERVICE_allowed). Witnesses may reach the ports for votes only; the hosts of the groups C(compute) and C(ovn_chassis) those of RabbitMQ for
-    clients and of the Southbound database of OVN only.
+    C(SERVICE_allowed). Witnesses may reach the ports for votes only, and as chassis (C(ovn_chassis_witness)) the Southbound database of OVN; the
+    hosts of the groups C(compute) and C(ovn_chassis) those of RabbitMQ for clients and of the Southbound database of OVN only.
   - The members of a service are determined in the same way as by P(reduced.footprint.deploy_plan#lookup). The addresses of a host are its
     C(ansible_host), every C(SERVICE_address) and those in its variables C(footprint_network_addresses) and C(footprint_addresses).
 options:
@@ -82,6 +82,7 @@ class LookupModule(LookupBase):
             witnesses = hosts.pop(WITNESS)
             plane = [address for host in dict.fromkeys(host for name in hosts for host in hosts[name]) for address in self._addresses(host, real)]
             servers = [address for host in self._servers(hosts) for address in self._addresses(host, real)]
+            chassis = [address for host in self._watching(witnesses) for address in self._addresses(host, real)]
             clients = [*plane, *self._virtual(), *self._listed("footprint_allowed")]
             found = []
             for term in terms:
@@ -100,7 +101,8 @@ class LookupModule(LookupBase):
                 allowed = networks([*clients, *self._listed(f"{service.variable_prefix}_allowed")], f"{service.variable_prefix}_allowed")
                 # a machine may be the witness of several clusters
                 instance = self._environment() if service.name == WITNESS else ""
-                found.append(plan_allow_list.wanted(service.name, peers, allowed, self._ports(service.name), voters, instance, networks(servers, "servers")))
+                others = [*servers, *(chassis if service.name == "ovn_database" else ())]
+                found.append(plan_allow_list.wanted(service.name, peers, allowed, self._ports(service.name), voters, instance, networks(others, "servers")))
             return found
         except FootprintError as error:
             raise AnsibleError(f"allow_list: {error}") from None
@@ -128,6 +130,12 @@ class LookupModule(LookupBase):
         groups = self.variables.get("groups") or {}
         found = dict.fromkeys((*groups.get("compute", ()), *groups.get("ovn_chassis", ())))
         return [str(host) for host in found] if hosts.get("nova") or hosts.get("ovn_database") else []
+
+    def _watching(self, witnesses: t.Sequence[str]) -> list[str]:
+        """Return the witnesses that are chassis of OVN where there are others: clients of the Southbound database."""
+        groups = self.variables.get("groups") or {}
+        wanted = boolean(True if self._value("ovn_chassis_witness") is None else self._value("ovn_chassis_witness"))
+        return [*witnesses] if wanted and (groups.get("compute") or groups.get("ovn_chassis")) else []
 
     def _cloud(self) -> bool:
         """Return whether controllers have the services of the cloud."""

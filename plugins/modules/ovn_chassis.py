@@ -50,6 +50,11 @@ options:
         type: list
         elements: str
         default: []
+  observer:
+    description:
+      - Name of a port in OVN for an interface of this host without addresses. With a port in the networks of gateways, a chassis that is not a gateway
+        takes part in the decision which gateway is lost. Empty for no such interface. By default, the interface is not changed.
+    type: str
   datapath:
     description: Datapath of the bridges. V(system) is that of the kernel and refused if the kernel has none.
     type: str
@@ -119,6 +124,7 @@ def main() -> None:
                 "default": [],
                 "options": {"name": {"type": "str", "required": True}, "ports": {"type": "list", "elements": "str", "default": []}},
             },
+            "observer": {"type": "str"},
             "datapath": {"type": "str", "choices": ["auto", "system", "netdev"], "default": "auto"},
             "tso": {"type": "bool"},
         },

@@ -12,6 +12,7 @@ from support import eventually
 
 pytestmark = pytest.mark.chapter
 CHASSIS = ("metal2", "metal3")
+NICS = dict.fromkeys(CHASSIS, "eno1")
 DATABASES = [{"hosts": "ovn_database", "gather_facts": False, "any_errors_fatal": True, "roles": [{"role": "reduced.footprint.ovn_database"}]}]
 PLAY = [{"hosts": "ovn_chassis", "gather_facts": False, "any_errors_fatal": True, "roles": [{"role": "reduced.footprint.ovn_chassis"}]}]
 #: Network → chassis → address; both networks have the same addresses.
@@ -21,7 +22,7 @@ PORTS = {"red": {"metal2": "10.77.0.2", "metal3": "10.77.0.3"}, "blue": {"metal2
 @pytest.fixture(scope="module", autouse=True)
 def groups(lab: CloudLab) -> None:
     """A database on metal1, and two chassis without VMs."""
-    lab.write_inventory({"footprint_cloud": True}, {"ovn_database": ["metal1"], "ovn_chassis": CHASSIS})
+    lab.write_inventory({"footprint_cloud": True}, {"ovn_database": ["metal1"], "ovn_chassis": CHASSIS}, lab.tunnel_addresses(NICS))
 
 
 def namespace(lab: CloudLab, host: str, name: str, *words: str, check: bool = True) -> str:
@@ -50,7 +51,9 @@ def plug(lab: CloudLab, host: str, name: str, address: str) -> None:
 
 def test_two_chassis_are_connected(lab: CloudLab) -> None:
     lab.succeeds(DATABASES)
+    lab.set_tunnels(NICS)
     lab.succeeds(PLAY)
+    lab.set_tunnels(NICS)
     for host in CHASSIS:
         assert lab.run(host, ["ovn-appctl", "-t", "ovn-controller", "connection-status"]).strip() == "connected"
     again = lab.succeeds(PLAY)
@@ -90,4 +93,4 @@ def test_existing_networks_survive_the_loss_of_the_databases(lab: CloudLab) -> N
 
 def test_other_hosts_cannot_send_into_the_tunnel(lab: CloudLab) -> None:
     rules = lab.run("metal2", ["nft", "list", "table", "inet", "footprint_ovn_chassis"])
-    assert "udp dport 6081" in rules and lab.addresses["metal3"] in rules and lab.master not in rules
+    assert "udp dport 6081" in rules and lab.tunnel_addresses(NICS)["metal3"]["ovn_chassis_address"] in rules and lab.master not in rules

@@ -59,6 +59,30 @@ def test_all_servers_are_checked_before_the_first_is_changed_and_one_is_the_firs
     assert {tuple(step[4:]) for step in done[7:] if step[0] == "compute"} == {("3",)}
 
 
+@pytest.mark.parametrize(
+    "groups, given, there",
+    [
+        ({"compute": ["metal1"]}, {}, {"metal1", "metal4"}),
+        ({"compute": ["metal1"]}, {"ovn_chassis_witness": False}, {"metal1"}),
+        # it is in both groups
+        ({"compute": ["metal1"], "ovn_chassis": ["metal4"]}, {"ovn_chassis_witness": False}, {"metal1", "metal4"}),
+    ],
+)
+def test_a_witness_is_a_chassis(control: ControlNode, groups: dict[str, list[str]], given: dict[str, t.Any], there: set[str]) -> None:
+    groups = {**groups, "witness": ["metal4"]}
+    (control.folder / "more.yml").write_text(yaml.safe_dump({name: {"hosts": dict.fromkeys(hosts)} for name, hosts in groups.items()}), "utf-8")
+    code, output, done = provision(control, **given)
+    assert code == 0, output
+    assert {step[2] for step in done if step[0] == "ovn_chassis" and step[1] == "main"} == there
+    assert {step[2] for step in done if step[0] == "ovn_chassis" and step[1] == "check"} == there
+
+
+def test_without_other_chassis_a_witness_is_none(control: ControlNode) -> None:
+    (control.folder / "more.yml").write_text(yaml.safe_dump({"witness": {"hosts": {"metal4": None}}}), "utf-8")
+    code, output, done = provision(control)
+    assert code != 0 and not done, output
+
+
 def test_settings_that_do_not_work_reach_one_server_only(control: ControlNode) -> None:
     code, output, done = provision(control, broken=SERVERS)
     assert code != 0 and "it is not connected" in output

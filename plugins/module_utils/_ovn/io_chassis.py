@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._ovn.model_chassis import UPLINK, Found
+from ansible_collections.reduced.footprint.plugins.module_utils._ovn.model_chassis import OBSERVER, UPLINK, Found
 
 _SWITCH = "ovs-vswitchd.service"
 
@@ -34,7 +34,9 @@ class Switch:
         bridges = {}
         for row in self._rows("Bridge", "name,datapath_type,ports"):
             bridges[str(row["name"])] = (str(row["datapath_type"]), tuple(ports[uuid] for uuid in _uuids(row["ports"]) if uuid in ports))
-        return Found(_map(top["external_ids"]), _map(top["other_config"]), managers, bridges, uplinks)
+        interfaces = self._rows("Interface", "name,external_ids")
+        observer = next((_map(row["external_ids"]).get("iface-id", "") for row in interfaces if row["name"] == OBSERVER), "")
+        return Found(_map(top["external_ids"]), _map(top["other_config"]), managers, bridges, uplinks, observer)
 
     def change(self, commands: t.Sequence[t.Sequence[str]]) -> None:
         """Run commands in one transaction and wait until the switch has applied them."""

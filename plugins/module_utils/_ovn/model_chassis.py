@@ -13,6 +13,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 
 #: Key of a port that was added as an uplink, and of a switch that has to be restarted.
 UPLINK, RESTART = "footprint-uplink", "footprint-restart"
+#: The bridge of OVN, and the interface of a chassis that observes gateways.
+INTEGRATION, OBSERVER = "br-int", "fp-observer"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}\Z")
 _KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 
@@ -31,18 +33,21 @@ class Wanted(t.NamedTuple):
     :arg external_ids: keys of the table Open_vSwitch, ``None`` for one that must not exist.
     :arg other_config: likewise.
     :arg managers: where the database listens or connects, e.g. ``ptcp:6640:127.0.0.1``.
+    :arg observer: port in OVN of the interface that observes gateways, empty for no such interface, ``None`` for no change.
     """
 
     external_ids: t.Mapping[str, str | None] = {}
     other_config: t.Mapping[str, str | None] = {}
     managers: tuple[str, ...] = ()
     bridges: tuple[Bridge, ...] = ()
+    observer: str | None = None
 
 
 class Found(t.NamedTuple):
     """The present state: keys, managers, and bridge → datapath and ports.
 
     :arg uplinks: ports that were added as such, on any bridge.
+    :arg observer: port in OVN of the interface that observes gateways.
     """
 
     external_ids: t.Mapping[str, str] = {}
@@ -50,6 +55,7 @@ class Found(t.NamedTuple):
     managers: tuple[str, ...] = ()
     bridges: t.Mapping[str, tuple[str, tuple[str, ...]]] = {}
     uplinks: frozenset[str] = frozenset()
+    observer: str = ""
 
 
 def parse_wanted(value: t.Mapping[str, t.Any]) -> Wanted:
@@ -71,6 +77,7 @@ def parse_wanted(value: t.Mapping[str, t.Any]) -> Wanted:
         _keys(value.get("other_config") or {}, "other_config"),
         tuple(str(one) for one in value.get("managers") or ()),
         tuple(bridges),
+        None if value.get("observer") is None else str(value["observer"]),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._ovn.model_chassis import RESTART, UPLINK, Found, Wanted
+from ansible_collections.reduced.footprint.plugins.module_utils._ovn.model_chassis import INTEGRATION, OBSERVER, RESTART, UPLINK, Found, Wanted
 
 
 def commands(wanted: Wanted, found: Found) -> list[list[str]]:
@@ -18,6 +18,7 @@ def commands(wanted: Wanted, found: Found) -> list[list[str]]:
         *_record("other_config", wanted.other_config, found.other_config),
         *_managers(wanted, found),
         *_bridges(wanted, found),
+        *_observer(wanted, found),
     ]
 
 
@@ -43,6 +44,24 @@ def _bridges(wanted: Wanted, found: Found) -> list[list[str]]:
         result += [["--may-exist", "add-port", bridge.name, port] for port in bridge.ports if port not in ports]
         result += [["set", "Port", port, f"external_ids:{UPLINK}=true"] for port in bridge.ports if port not in ports or port not in found.uplinks]
     return result
+
+
+def _observer(wanted: Wanted, found: Found) -> list[list[str]]:
+    if wanted.observer is None or wanted.observer == found.observer:
+        return []
+    if not wanted.observer:
+        return [["--if-exists", "del-port", INTEGRATION, OBSERVER]]
+    # as OVN creates it when it starts
+    bridge = [["--may-exist", "add-br", INTEGRATION], ["set", "Bridge", INTEGRATION, f"datapath_type={_datapath(wanted)}", "fail_mode=secure"]]
+    return [
+        *(bridge if INTEGRATION not in found.bridges else []),
+        ["--may-exist", "add-port", INTEGRATION, OBSERVER],
+        ["set", "Interface", OBSERVER, "type=internal", f"external_ids:iface-id={_quoted(wanted.observer)}"],
+    ]
+
+
+def _datapath(wanted: Wanted) -> str:
+    return wanted.external_ids.get("ovn-bridge-datapath-type") or "system"
 
 
 def _quoted(text: str) -> str:

@@ -95,4 +95,5 @@ def _shown(found: Found) -> dict[str, t.Any]:
         "managers": list(found.managers),
         # ports of OVN change with the VMs
         "bridges": sorted(found.bridges),
+        "observer": found.observer,
     }

@@ -146,6 +146,22 @@ def test_servers_of_tenants_reach_the_queue_and_the_southbound_database_only(gro
     assert all(SERVERS < open_to[port] for port in ("5671", "5672", "6642"))
 
 
+@pytest.mark.parametrize(
+    "groups, given, reached",
+    [
+        ({"compute": ["c1"]}, {}, {"6642"}),
+        ({"ovn_chassis": ["c2"]}, {}, {"6642"}),
+        ({"compute": ["c1"]}, {"ovn_chassis_witness": False}, set()),
+        # without compute servers it is not a chassis
+        ({}, {}, set()),
+    ],
+)
+def test_a_witness_that_is_a_chassis_only_reaches_the_southbound_database(groups, given, reached):
+    found = lookup("memcached", "ovn_database", "nova", hosts=W, groups={**WITH, **groups}, footprint_cloud=True, ovn_database_witness=False, **given)
+    open_to = {port: rule["allowed"] for one in found for rule in one["rules"] for port in rule["ports"]}
+    assert {port for port, addresses in open_to.items() if "192.0.2.30" in addresses} == reached
+
+
 def test_without_a_cloud_no_server_of_tenants_is_a_client():
     hosts = {**HOSTS, "m1": {"ansible_host": "192.0.2.31"}, "g1": {"ansible_host": "192.0.2.41"}}
     (found,) = lookup("rabbitmq", hosts=hosts, groups=CLOUD)

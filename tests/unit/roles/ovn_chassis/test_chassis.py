@@ -6,20 +6,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import sys
 import typing as t
 
 import pytest
+import yaml
 
 from tests.support.control_node import ControlNode
 
 CONTROLLER = "ovn-controller.service"
 
 
-def connected(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, need: str) -> tuple[list[t.Any], list[str]]:
-    """Run the tasks on metal2 with the NIC eno2 as the uplink; returns the units in the calls of service_files, and the calls of ovn-appctl."""
+def connected(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, need: str, **groups: t.Sequence[str]) -> tuple[list[t.Any], list[str]]:
+    """Run the tasks on metal2 with the NIC eno2 as the uplink; returns the units in the calls of service_files, and the calls of ovn-appctl.
+
+    :arg groups: group → its hosts.
+    """
     control = ControlNode(folder, "service_files", "ovn_chassis")
     control.answers = {"service_files metal2": {"needs": {CONTROLLER: need}}, "ovn_chassis metal2": {"datapath": "system", "proof": "the kernel"}}
     (folder / "bin").mkdir()
@@ -34,7 +39,9 @@ def connected(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, need: str) 
         "ovn_database_group": "virt", "footprint_secrets": str(folder / "secrets"), "__ovn_chassis_program": {"stat": {"exists": True}},
         "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
     }  # fmt: skip
-    code, output = control.play([{"ansible.builtin.set_fact": facts}, role], **given)
+    (folder / "groups.yml").write_text(yaml.safe_dump({name: {"hosts": dict.fromkeys(hosts)} for name, hosts in groups.items()}), "utf-8")
+    options = ["-i", str(folder / "groups.yml")] if groups else []
+    code, output = control.play([{"ansible.builtin.set_fact": facts}, role], "metal2", *options, **given)
     assert code == 0, output
     units = [unit for call in control.calls("service_files") for unit in call["arguments"]["units"]]
     return units, (folder / "asked").read_text("utf-8").splitlines()
@@ -54,3 +61,22 @@ def test_the_controller_is_restarted_without_removing_its_flows(need: str, tmp_p
     # systemd would stop it with a command that removes the chassis
     assert [unit["act"] for unit in units if unit["name"] == CONTROLLER] == [False]
     assert [words for words in asked if " exit" in words] == (["--timeout=15 -t ovn-controller exit --restart"] if need else [])
+
+
+@pytest.mark.parametrize(
+    "groups, options, observer, bridges",
+    [
+        ({"witness": ["metal2"], "compute": ["metal1"]}, None, "footprint-observer-metal2", []),
+        # one that is a gateway as well
+        ({"witness": ["metal2"], "ovn_chassis": ["metal2"]}, "enable-chassis-as-gw", "", ["br-b", "br-ex"]),
+        ({"compute": ["metal2"]}, "enable-chassis-as-gw", "", ["br-b", "br-ex"]),
+    ],
+)
+def test_a_witness_has_no_provider_networks_and_observes(
+    groups: dict[str, list[str]], options: str | None, observer: str, bridges: list[str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    units, _asked = connected(tmp_path, monkeypatch, "", **groups)
+    (call,) = [json.loads(line) for line in (tmp_path / "calls").read_text("utf-8").splitlines() if '"name": "ovn_chassis"' in line]
+    given = call["arguments"]
+    assert (given["external_ids"]["ovn-cms-options"], given["observer"]) == (options, observer)
+    assert sorted(bridge["name"] for bridge in given["bridges"]) == bridges and any("uplink" in unit["name"] for unit in units) == bool(bridges)

@@ -43,7 +43,7 @@ class Switch:
     def change(self, commands: t.Sequence[t.Sequence[str]]) -> None:
         ids, config = dict(self.found.external_ids), dict(self.found.other_config)
         bridges = {name: [datapath, list(ports)] for name, (datapath, ports) in self.found.bridges.items()}
-        managers, uplinks = self.found.managers, set(self.found.uplinks)
+        managers, uplinks, observer = self.found.managers, set(self.found.uplinks), self.found.observer
         for command in commands:
             words = [word for word in command if not word.startswith("--")]
             if words[:3] == ["set", "Open_vSwitch", "."]:
@@ -59,16 +59,21 @@ class Switch:
             elif words[:2] == ["set", "Port"]:
                 assert words[3] == "external_ids:footprint-uplink=true"
                 uplinks.add(words[2])
+            elif words[:3] == ["set", "Interface", "fp-observer"]:
+                assert words[3] == "type=internal"
+                observer = words[4].removeprefix("external_ids:iface-id=").strip('"')
             elif words[0] == "set":
                 assert words[1] == "Bridge"
                 bridges[words[2]][0] = words[3].partition("=")[2]
             elif words[0] == "del-port":
                 bridges[words[1]][1].remove(words[2])
                 uplinks.discard(words[2])
+                observer = "" if words[2] == "fp-observer" else observer
             else:
                 assert words[0] == "add-port"
                 bridges[words[1]][1].append(words[2])
-        self.found = Found(ids, config, managers, {name: (datapath, tuple(ports)) for name, (datapath, ports) in bridges.items()}, frozenset(uplinks))
+        there = {name: (datapath, tuple(ports)) for name, (datapath, ports) in bridges.items()}
+        self.found = Found(ids, config, managers, there, frozenset(uplinks), observer)
 
 
 def run(switch: Switch, check_mode: bool = False, **change: t.Any) -> t.Any:
@@ -137,6 +142,21 @@ def test_another_uplink_replaces_the_earlier_one():
     assert run(switch, wanted=change).actions == ()
     run(switch, wanted={"bridges": [{"name": "br-ex"}]})
     assert switch.found.bridges["br-ex"][1] == ("patch-1", "eno9")
+
+
+@pytest.mark.parametrize("kernel, there", [(True, {}), (False, {}), (True, {"br-int": ("system", ("tap1",))})])
+def test_a_chassis_that_is_not_a_gateway_has_an_interface_that_observes_them(kernel, there):
+    switch = Switch(kernel)
+    switch.found = Found(bridges=there)
+    change = {"observer": "footprint-observer-metal1"}
+    run(switch, wanted=change)
+    # the bridge of OVN is made if its controller has not done so yet
+    datapath = "system" if kernel else "netdev"
+    assert switch.found.observer == "footprint-observer-metal1"
+    assert switch.found.bridges["br-int"] == (datapath, (*there.get("br-int", ("", ()))[1], "fp-observer"))
+    assert run(switch, wanted=change).actions == run(switch).actions == ()
+    assert run(switch, wanted={"observer": ""}).actions == ("--if-exists del-port br-int fp-observer",)
+    assert switch.found.observer == "" and run(switch, wanted={"observer": ""}).actions == ()
 
 
 def test_an_uplink_that_was_a_port_before_is_known_from_then_on():
