@@ -23,6 +23,8 @@ FOLDER = netboot.CACHE / "agent"
 #: The agent is started by the Python of the system in memory, with packages that were installed for the one of this machine.
 RELEASE = platform.freedesktop_os_release()["VERSION_CODENAME"]
 IMAGE, MIB = "debian.qcow2", "1024"
+#: Of the agent, beside those that the system has: it reads the hardware with lshw, and cleans with fuser of psmisc.
+PROGRAMS = ("lshw", "psmisc")
 #: Boot loaders of the distribution, which Ironic puts on its media: signed ones for UEFI, ISOLINUX for BIOS.
 LOADERS = ("shim-signed", "grub-efi-amd64-signed", "isolinux", "syslinux-common")
 #: The loader is on a file system of its own in the medium; Ironic writes the configuration next to the kernel.
@@ -64,7 +66,8 @@ def files() -> pathlib.Path:
         FOLDER.mkdir(parents=True, exist_ok=True)
         key = netboot.key().with_suffix(".pub").read_text("utf-8").strip()
         common = (str(FOLDER), "--release", RELEASE, "--inputs")
-        _run("/usr/bin/python3", str(boot), *common, f"{RELEASE}-{_digest(boot)}", "--package", "lshw", "--key", key)
+        more = [word for name in PROGRAMS for word in ("--package", name)]
+        _run("/usr/bin/python3", str(boot), *common, "-".join([RELEASE, *PROGRAMS, _digest(boot)]), *more, "--key", key)
         _run("/usr/bin/python3", str(cloud), *common, f"{RELEASE}-{MIB}-{_digest(cloud)}", "--size", MIB, IMAGE.partition(".")[0])
         with tempfile.TemporaryDirectory(dir=FOLDER) as place:
             work = pathlib.Path(place)
