@@ -119,9 +119,9 @@ def test_the_address_is_given_up_only_for_a_member_that_the_database_has(
     assert here.holds(), "the database needs some time to exclude a member that is lost"
     assert here.since.exists() is not holds
     if not holds:
-        here.age(9)
+        here.age(4)
         assert here.holds()
-        here.age(1)
+        here.age(6)
     assert here.holds() is holds
 
 
