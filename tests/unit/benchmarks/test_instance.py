@@ -14,7 +14,7 @@ from benchmarks import instance
 from benchmarks.instance import ACTIVE, FLOOR, REACHED
 
 
-def test_times_are_compared_with_the_start_by_libvirt_of_the_same_round() -> None:
+def test_times_are_compared_with_the_reset_by_libvirt_of_the_same_round() -> None:
     # in the second round the machine is half as fast
     rounds = [{ACTIVE: 10.0, REACHED: 30.0, FLOOR: 20.0}, {ACTIVE: 20.0, REACHED: 60.0, FLOOR: 40.0}]
     assert instance.rows(rounds) == [
