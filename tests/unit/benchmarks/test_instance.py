@@ -39,7 +39,7 @@ def test_only_an_ssh_server_counts(monkeypatch: pytest.MonkeyPatch, words: bytes
         assert instance.greeted("127.0.0.1") is expected
 
 
-def test_nobody_listening_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_connection_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(address: object, timeout: float) -> None:
         raise ConnectionRefusedError(address, timeout)
 

@@ -125,7 +125,7 @@ def test_the_address_is_given_up_only_for_a_member_that_the_database_has(
     assert here.holds() is holds
 
 
-def test_the_time_begins_anew_after_an_answer(tmp_path: pathlib.Path, started: t.Callable[..., http.server.HTTPServer]) -> None:
+def test_the_time_begins_again_after_an_answer(tmp_path: pathlib.Path, started: t.Callable[..., http.server.HTTPServer]) -> None:
     port = started(HERE, 0, 200, f"{HERE}\n{BEFORE}\n".encode()).server_port
     here = host(tmp_path, port, started("127.0.0.1", 0, 200).server_port)
     assert here.holds()
