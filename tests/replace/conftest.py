@@ -21,7 +21,8 @@ sys.path[:0] = [str(ROOT / "lab"), str(ROOT / "tests" / "e2e"), str(ROOT / "test
 from replace_lab import ReplaceLab  # noqa: E402
 
 
-@pytest.fixture(scope="session")
+# the tests of a file leave the servers with other roles
+@pytest.fixture(scope="module")
 def lab(reuse_lab: bool, keep_lab: bool) -> t.Iterator[ReplaceLab]:
     """The footprint with three servers."""
     it = ReplaceLab()

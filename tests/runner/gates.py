@@ -244,12 +244,6 @@ def _cloud() -> t.Iterator[Step]:
         yield _pytest(f"torture-cloud-{files[0]}", *(f"tests/cloud/test_{file}.py" for file in files), timeout=10800)
 
 
-def _replace() -> t.Iterator[Step]:
-    """Replace controllers, then a server. Each leaves the servers with other roles, so each starts with new ones."""
-    for name in ("replace", "replace_server"):
-        yield _pytest(name, f"tests/replace/test_{name}.py", timeout=7200)
-
-
 def _stories(of_controllers: bool, whole: bool = False) -> t.Callable[[], t.Iterator[Step]]:
     """Return the steps of a gate that runs each Molecule scenario as one test: create, converge, idempotence, verify, destroy.
 
@@ -321,7 +315,7 @@ LONG = (
     _long("rehearse", "rehearsals of the migration", "tests/rehearse", timeout=3600),
     _long("source", "a source that loses power in every state", "tests/source", "--whole", timeout=3600),
     _long("add-server", "from two servers to three, killed at each stage", "tests/add_server", "--whole", timeout=10800),
-    with_lab(Gate("torture-replace", "controllers and a server are replaced: disk destroyed, server lost, killed on the way", _replace, TORTURE)),
+    _long("replace", "controllers and a server are replaced: disk destroyed, server lost, killed on the way", "tests/replace", timeout=14400),
     _long("witness", "two servers and a vote, each of the three lost 7 times", "tests/witness", "--whole", timeout=10800),
     _long("standby", "copies of a VM killed in each phase, power cuts of its server", "tests/standby", "--whole", timeout=10800, env={"STANDBY_CUTS": "20"}),
     _long("guide", "the guide for the first footprint, literally, on VMs of a cloud image", "tests/guide", timeout=10800),
@@ -370,7 +364,7 @@ GATES = (
     with_lab(Gate("lab", "the lab is started and removed completely", _folder("lab"), TEST)),
     with_lab(Gate("stories", "user stories of the control plane", _stories(True), TEST)),
     with_lab(Gate("add_server", "a third server is added while a client writes: killed, completed, no row lost", _folder("add_server"), ASKED)),
-    with_lab(Gate("replace", "controllers and a server are replaced while a client writes: lost, killed, completed", _replace, ASKED)),
+    with_lab(Gate("replace", "controllers and a server are replaced while a client writes: lost, killed, completed", _folder("replace", timeout=10800), ASKED)),
     with_lab(Gate("controllers", "a control plane on three servers: stopped, killed, cut off, restored", _folder("controllers", timeout=7200), ASKED)),
     with_lab(Gate("witness", "two servers and a vote: each of the three is lost while a client writes", _folder("witness", timeout=5400), ASKED)),
     with_lab(Gate("standby", "a VM is copied to another server and started there after its server was lost", _folder("standby"), ASKED)),

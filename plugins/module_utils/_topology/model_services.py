@@ -79,7 +79,7 @@ BUILT_IN: t.Mapping[str, Service] = types.MappingProxyType(
     {
         service.name: service
         for service in (
-            Service("galera", "reduced.footprint.galera", port=3306, scheme="mysql", memory=300, frontend="mysql"),
+            Service("galera", "reduced.footprint.galera", port=3306, scheme="mysql", memory=300, frontend="mysql", check=True),
             Service("rabbitmq", "reduced.footprint.rabbitmq", port=5672, scheme="amqp", memory=160, witnessed=True, check=True),
             Service(WITNESS, "reduced.footprint.witness", depends=("database",), memory=40, exclusive=False, check=True),
             Service("memcached", "reduced.footprint.memcached", port=11211, scheme="memcached", memory=80),
