@@ -35,12 +35,8 @@ options:
     description: The server to plan.
     type: str
     default: ""
-  members:
-    description: Each service with its hosts, as returned by P(reduced.footprint.controlplane_members#filter).
-    type: dict
-    default: {}
   environments:
-    description: Instead of O(members), each environment of the inventory, as returned by P(reduced.footprint.controlplane_environments#filter).
+    description: The members of each environment of the inventory, as returned by P(reduced.footprint.controlplane_environments#filter).
     type: dict
     default: {}
   vms:
@@ -88,7 +84,7 @@ options:
 EXAMPLES = r"""
 - name: Decide whether a server may be emptied
   ansible.builtin.set_fact:
-    plan: "{{ looks | reduced.footprint.maintenance_plan(groups.virt, server='metal1', members=members, vms=result.vms, places={'c1': 'metal1'}) }}"
+    plan: "{{ looks | reduced.footprint.maintenance_plan(groups.virt, server='metal1', environments=environments, vms=result.vms, places={'c1': 'metal1'}) }}"
 """
 
 RETURN = r"""
@@ -112,7 +108,7 @@ def maintenance_plan(
     known: t.Sequence[str],
     asked: t.Any = (),
     server: str = "",
-    members: t.Mapping[str, t.Sequence[str]] | None = None,
+    environments: t.Mapping[str, t.Mapping[str, t.Sequence[str]]] | None = None,
     vms: t.Sequence[t.Mapping[str, t.Any]] = (),
     places: t.Mapping[str, str] | None = None,
     destinations: t.Mapping[str, str] | None = None,
@@ -122,7 +118,6 @@ def maintenance_plan(
     details: t.Sequence[t.Any] = (),
     names: t.Sequence[str] = (),
     control_macs: t.Sequence[str] = (),
-    environments: t.Mapping[str, t.Mapping[str, t.Sequence[str]]] | None = None,
 ) -> dict[str, t.Any]:
     """Return the order of servers, or the plan of one; see :mod:`plan_maintenance`."""
     try:
@@ -133,7 +128,7 @@ def maintenance_plan(
             servers = plan_maintenance.order_servers(chosen, known, kept)
             return {"servers": servers, "done": list((kept or {}).get("done") or ()), "switched_off": plan_maintenance.switched_off(kept)}
         policy = plan_maintenance.Policy(destinations or {}, restart_elsewhere, accept_outage, control_macs)
-        found = plan_maintenance.plan(server, vms, environments or {"": members or {}}, looks, places or {}, policy, kept)
+        found = plan_maintenance.plan(server, vms, environments or {}, looks, places or {}, policy, kept)
         return {**found, "journal": MAINTENANCE.mark(found["journal"])}
     except (InputError, RefusedError) as error:
         return {"error": str(error), "servers": [], "ok": False, "why": [str(error)], "lines": [], "steps": []}

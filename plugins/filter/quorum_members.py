@@ -17,7 +17,7 @@ author:
 description:
   - Returns the option C(quorums) of M(reduced.footprint.virt_node).
   - A host is alive if it answers and is healthy in each service with a majority of which it is a member - database, queue, network databases.
-positional: groups, names, members, places
+positional: groups, names, environments, places
 options:
   _input:
     description: Each host of the control plane with RV(reduced.footprint.controlplane_info#module:controlplane), empty for a host that does not answer.
@@ -32,16 +32,12 @@ options:
     type: list
     elements: str
     required: true
-  members:
-    description:
-      - Each service with its hosts, as returned by P(reduced.footprint.controlplane_members#filter). Witnesses vote in each group. A service
-        with other voters than the groups is a quorum of its own.
-    type: dict
-    default: {}
   environments:
-    description: Instead of O(members), each environment of the inventory, as returned by P(reduced.footprint.controlplane_environments#filter).
+    description:
+      - The members of each environment of the inventory, as returned by P(reduced.footprint.controlplane_environments#filter). Witnesses vote in each
+        group. A service with other voters than the groups is a quorum of its own.
     type: dict
-    default: {}
+    required: true
   places:
     description: Hosts with the server they run on, empty for a host that is a server itself.
     type: dict
@@ -57,7 +53,7 @@ EXAMPLES = r"""
     cluster: lab
     state: absent
     confirm: metal2
-    quorums: "{{ looks | reduced.footprint.quorum_members(groups, ['controller'], members, {'c1': 'metal1', 'c2': 'metal2'}) }}"
+    quorums: "{{ looks | reduced.footprint.quorum_members(groups, ['controller'], environments, {'c1': 'metal1', 'c2': 'metal2'}) }}"
 """
 
 RETURN = r"""
@@ -74,15 +70,14 @@ def quorum_members(
     looks: t.Mapping[str, t.Mapping[str, t.Any] | None],
     groups: t.Mapping[str, t.Sequence[str]],
     names: t.Sequence[str],
-    members: t.Mapping[str, t.Sequence[str]] | None = None,
+    environments: t.Mapping[str, t.Mapping[str, t.Sequence[str]]],
     places: t.Mapping[str, str] | None = None,
-    environments: t.Mapping[str, t.Mapping[str, t.Sequence[str]]] | None = None,
 ) -> dict[str, list[dict[str, t.Any]]]:
     """Return the members of each quorum; see :func:`quorums_of`."""
     try:
-        return quorums_of(looks, groups, names, environments or {"": members or {}}, places or {})
+        return quorums_of(looks, groups, names, environments, places or {})
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise AnsibleFilterError(f"quorum_members: expected results of controlplane_info, groups and members of services: {error!r}") from None
+        raise AnsibleFilterError(f"quorum_members: expected results of controlplane_info, groups and environments: {error!r}") from None
 
 
 class FilterModule:

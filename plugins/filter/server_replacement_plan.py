@@ -25,8 +25,7 @@ options:
     required: true
   known:
     description:
-      - What the inventory contains, C(members) (each service with its hosts, as returned by P(reduced.footprint.controlplane_members#filter)) or, in
-        an inventory with several environments, C(environments) (as returned by P(reduced.footprint.controlplane_environments#filter)),
+      - What the inventory contains, C(environments) (the members of each, as returned by P(reduced.footprint.controlplane_environments#filter)),
         C(places) (each controller with its server), C(servers) (each virt host with its address), C(hosts) (all hosts), C(vms) and C(extra) (the VM
         details of the server, and those in C(standby_extra)), C(cluster) and C(master) (name of the master, if the server is the destination of its
         migration).
@@ -107,7 +106,7 @@ def server_replacement_plan(
             *(str(wanted.get(key) or "").strip() for key in ("name", "confirm", "bmc")), [str(one) for one in wanted.get("recreate") or ()]
         )
         inventory = model_server_replacement.Known(
-            known.get("environments") or {"": known.get("members") or {}},
+            known.get("environments") or {},
             known.get("places") or {},
             known["servers"],
             known.get("hosts") or (),

@@ -77,7 +77,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
     "install_step": ("metal1", ("off",), lambda found: found == {"action": "boot", "reason": "it is off"}),
     "maintenance_plan": (
         LOOKS,
-        (["metal1"], [], "metal1", MEMBERS, FOUND["metal1"], {"c1": "metal1"}),
+        (["metal1"], [], "metal1", {"": MEMBERS}, FOUND["metal1"], {"c1": "metal1"}),
         lambda found: not found["ok"] and [(step["name"], step["action"], step["destination"]) for step in found["steps"]] == [("c1", "stop", "")],
     ),
     "member_addresses": (
@@ -108,7 +108,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
     ),
     "quorum_members": (
         LOOKS,
-        ({"controller": ["c1"]}, ["controller"], MEMBERS, {"c1": "metal1"}),
+        ({"controller": ["c1"]}, ["controller"], {"": MEMBERS}, {"c1": "metal1"}),
         lambda found: found["controller"] == [{"name": "c1", "server": "metal1", "alive": False}],
     ),
     "rabbitmq_decision": ({"c1": None}, ({"c1": "rabbit@c1"},), lambda found: found["action"] == "refuse" and found["reason"]),
@@ -121,7 +121,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
     "same_authority": (AUTHORITY, ("",), lambda found: found is True),
     "server_replacement_plan": (
         {"name": "metal1"},
-        ({"servers": {"metal1": "192.0.2.11"}, "members": {}}, {}, {"metal1": {"vms": [], "identity": {"here": {"machine_id": "1" * 32}, "records": []}}}),
+        ({"servers": {"metal1": "192.0.2.11"}, "environments": {"": {}}}, {}, {"metal1": {"vms": [], "identity": {"here": {"machine_id": "1" * 32}, "records": []}}}),
         lambda found: not found["ok"] and found["action"] == "replace" and "replace_server_confirm" in found["why"][0],
     ),
     "status": (

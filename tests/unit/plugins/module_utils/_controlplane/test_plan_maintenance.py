@@ -29,7 +29,7 @@ def looks(down: t.Sequence[str] = ()) -> dict[str, t.Any]:
 
 
 def planned(server: str = "metal1", vms: t.Sequence[t.Any] = (vm("c1"),), found: t.Any = None, places: t.Any = None, **more: t.Any) -> dict[str, t.Any]:
-    return maintenance_plan(found or looks(), KNOWN, server=server, members=MEMBERS, vms=vms, places=places or PLACES, **more)
+    return maintenance_plan(found or looks(), KNOWN, server=server, vms=vms, places=places or PLACES, **{"environments": {"": MEMBERS}, **more})
 
 
 def journal(**values: t.Any) -> str:

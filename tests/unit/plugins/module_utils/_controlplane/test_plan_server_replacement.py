@@ -62,7 +62,8 @@ def found(here: str = NEW, mine: t.Any = None, **changed: t.Any) -> dict[str, t.
 
 def known(**changed: t.Any) -> dict[str, t.Any]:
     values = {"members": MEMBERS, "places": PLACES, "servers": SERVERS, "hosts": [*SERVERS, *NAMES, "metal2-old"], "vms": VMS, "extra": [], "cluster": "lab"}
-    return {**values, "master": "", **changed}
+    found = {**values, "master": "", **changed}
+    return {"environments": {"": found.pop("members")}, **found}
 
 
 def planned(seen: t.Any = None, looked: t.Any = None, inventory: t.Any = None, **request: t.Any) -> dict[str, t.Any]:
