@@ -52,8 +52,8 @@ class ControlNode:
 
     def __init__(self, folder: pathlib.Path, *modules: str) -> None:
         self.folder = folder
-        #: Module and host, separated by a space → result; by default an error, of controlplane_lock that no other run restarts members. The one with " check" at the end is for check mode, the one with ":PORT" for a port of ssh,
-        #: if they differ.
+        #: Module and host, separated by a space → result; by default an error, of controlplane_lock that no other run restarts members. If they
+        #: differ, the one with " check" at the end is for check mode, the one with ":PORT" for a port of ssh.
         self.answers: dict[str, t.Any] = {}
         #: More servers → variables.
         self.more: dict[str, t.Any] = {}

@@ -147,7 +147,7 @@ def maintenance(journal: str = "") -> dict[str, t.Any]:
     looks = {name: look(name == "c1") for name in CONTROLLERS}
     places = dict(zip(CONTROLLERS, ("metal1", "metal2", "metal3")))
     vms = [{"name": "c1", "id": "c1", "state": "running", "hypervisor": "qemu"}]
-    return maintenance_plan(looks, ["metal1"], server="metal1", members={"galera": CONTROLLERS}, vms=vms, places=places, journal=journal)
+    return maintenance_plan(looks, ["metal1"], server="metal1", environments={"": {"galera": CONTROLLERS}}, vms=vms, places=places, journal=journal)
 
 
 def rolling(journal: t.Any = None) -> plan_rolling.Plan:

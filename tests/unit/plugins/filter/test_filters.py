@@ -121,7 +121,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
     "same_authority": (AUTHORITY, ("",), lambda found: found is True),
     "server_replacement_plan": (
         {"name": "metal1"},
-        ({"servers": {"metal1": "192.0.2.11"}, "environments": {"": {}}}, {}, {"metal1": {"vms": [], "identity": {"here": {"machine_id": "1" * 32}, "records": []}}}),
+        (
+            {"servers": {"metal1": "192.0.2.11"}, "environments": {"": {}}},
+            {},
+            {"metal1": {"vms": [], "identity": {"here": {"machine_id": "1" * 32}, "records": []}}},
+        ),
         lambda found: not found["ok"] and found["action"] == "replace" and "replace_server_confirm" in found["why"][0],
     ),
     "status": (

@@ -184,8 +184,8 @@ def test_the_server_of_the_vm_is_the_last_one_that_forgets_its_copies(tmp_path: 
 def test_an_old_vm_does_not_lose_its_guard(tmp_path: pathlib.Path, kept_off: bool, ends: bool, good: bool) -> None:
     # it was kept on its standby, whose list has it now; the server that was lost is back nevertheless
     control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
-    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "copied", "standby": "metal1", "kept_off": kept_off, "key_accepted_by": ["metal1"], **KEY}
-    control.answers = {"vm_standby_info metal2": {"standbys": [entry]}}
+    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "copied", "standby": "metal1", "key_accepted_by": ["metal1"], **KEY}
+    control.answers = {"vm_standby_info metal2": {"standbys": [{**entry, "kept_off": kept_off}]}}
     control.answers |= {f"{name} {host}": {"changed": True} for name in ("vm_standby", "one_time_key") for host in ("metal1", "metal2")}
     task = {"ansible.builtin.include_role": {"name": "reduced.footprint.standby"}, "vars": {"__standby_ends": ends}}
     code, output = control.play([task], vms=[], footprint_cluster="lab")

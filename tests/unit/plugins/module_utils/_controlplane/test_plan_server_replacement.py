@@ -61,9 +61,8 @@ def found(here: str = NEW, mine: t.Any = None, **changed: t.Any) -> dict[str, t.
 
 
 def known(**changed: t.Any) -> dict[str, t.Any]:
-    values = {"members": MEMBERS, "places": PLACES, "servers": SERVERS, "hosts": [*SERVERS, *NAMES, "metal2-old"], "vms": VMS, "extra": [], "cluster": "lab"}
-    found = {**values, "master": "", **changed}
-    return {"environments": {"": found.pop("members")}, **found}
+    values = {"places": PLACES, "servers": SERVERS, "hosts": [*SERVERS, *NAMES, "metal2-old"], "vms": VMS, "extra": [], "cluster": "lab", "master": ""}
+    return {"environments": {"": changed.pop("members", MEMBERS)}, **values, **changed}
 
 
 def planned(seen: t.Any = None, looked: t.Any = None, inventory: t.Any = None, **request: t.Any) -> dict[str, t.Any]:
