@@ -22,8 +22,8 @@ options:
       - "V(ironic) is the file of C(baremetal create), V(metal3) a list of Kubernetes objects, V(maas) a list of the parameters of
         C(maas PROFILE machines create), V(foreman) a list of the parameters of C(theforeman.foreman.host)."
       - V(skipped) returns the hosts that are not exported, with the reason.
-      - V(problems) returns one text for each wrong value, and one if no host can be exported, for a task that reports them before anything is
-        written; an empty list if there is none.
+      - V(problems) returns one text for each wrong value, for O(formats) as well, and one if no host can be exported, for a task that reports them
+        before anything is written; an empty list if there is none.
     type: list
     elements: str
     required: true
@@ -34,6 +34,13 @@ options:
   account:
     description: Account at the emulators. Default is the first one that may use the VM.
     type: str
+  domain:
+    description: DNS domain of the hosts, required by V(foreman) for names without a domain.
+    type: str
+  formats:
+    description: With V(problems), the formats that will be written.
+    type: list
+    elements: str
 """
 
 EXAMPLES = r"""
@@ -84,12 +91,16 @@ class LookupModule(SecretsLookup):
         recipe = Recipe.parse(32, ["ascii_letters", "digits"])
         password = functools.partial(secret, directory=directory, recipe=recipe, **given)
         controller = functools.partial(self._controller_password, directory=directory, **given)
+        domain = self._option("domain")
         try:
             found = plan_machines.find(hostvars, names, self._option("account"), password, controller)
+            if term == PROBLEMS:
+                for form in self._option("formats") or ():
+                    plan_export.export(found.machines, form, domain)
         except FootprintError as error:
             if term == PROBLEMS:
                 return [str(error)]
             raise
         if term == PROBLEMS:
             return plan_machines.problems(found)
-        return dict(found.skipped) if term == SKIPPED else plan_export.export(found.machines, term)
+        return dict(found.skipped) if term == SKIPPED else plan_export.export(found.machines, term, domain)

@@ -48,7 +48,7 @@ class Export(t.NamedTuple):
     folder: pathlib.Path
 
 
-def run(made: pathlib.Path, *more: str) -> str:
+def run(made: pathlib.Path, *more: str, code: int = 0) -> str:
     """Return the output of the playbook in a folder with an inventory."""
     env = {
         **{key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")},
@@ -59,7 +59,7 @@ def run(made: pathlib.Path, *more: str) -> str:
     }
     argv = [str(pathlib.Path(sys.executable).with_name("ansible-playbook")), "reduced.footprint.export_metal", "-i", "nodes.yml"]
     done = subprocess.run([*argv, *more], cwd=made, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout
+    assert done.returncode == code, done.stdout
     return done.stdout
 
 
@@ -76,7 +76,7 @@ def fixture_export(tmp_path_factory: pytest.TempPathFactory) -> Export:
         path.chmod(0o600)
     outputs = {}
     for name, more in (("check", ["--check"]), ("first", []), ("second", ["--diff"])):
-        outputs[name] = run(made, *more)
+        outputs[name] = run(made, *more, "-e", "export_metal_domain=example.org")
         assert name != "check" or not (made / ".export").exists()
     return Export(outputs, {form: (made / ".export" / file).read_text("utf-8") for form, file in FORMATS.items()}, made / ".export")
 
@@ -119,4 +119,12 @@ def test_the_other_formats_parse_and_name_the_same_machines(export: Export) -> N
     machines = json.loads(export.files["maas"])
     assert {one["hostname"]: one["power_parameters"]["power_pass"] for one in machines} == {name: SECRETS[secret] for name, secret in EXPORTED.items()}
     hosts = yaml.safe_load(export.files["foreman"])
-    assert {one["name"] for one in hosts} == set(EXPORTED) and isinstance(hosts, list)
+    assert {one["name"] for one in hosts} == {f"{name}.example.org" for name in EXPORTED} and isinstance(hosts, list)
+
+
+def test_foreman_is_left_out_without_a_domain_and_refused_if_it_is_asked_for(export: Export, tmp_path: pathlib.Path) -> None:
+    for folder, more, code in (("all", [], 0), ("asked", ["-e", "export_metal_formats=maas,foreman"], 2)):
+        output = run(export.folder.parent, "-e", f"export_metal_directory={tmp_path}/{folder}", *more, code=code)
+        written = {path.name for path in (tmp_path / folder).glob("*")}
+        assert written == (set() if code else set(FORMATS.values()) - {"foreman.yaml"})
+        assert ("export_metal_domain: Foreman requires a domain for metal2" in " ".join(output.split())) == bool(code), output

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import typing as t
 import uuid
@@ -19,6 +20,7 @@ UEFI, BIOS = "uefi", "bios"
 _ARCHITECTURES: t.Mapping[str, str] = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el"}
 # names of Kubernetes objects
 _LABEL = re.compile(r"[^a-z0-9-]+")
+_DOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*", re.IGNORECASE)
 
 
 class Exported(t.NamedTuple):
@@ -57,12 +59,15 @@ class Exported(t.NamedTuple):
         return self.url.partition("://")[2]
 
 
-def export(machines: t.Sequence[Exported], form: str) -> t.Any:
+def export(machines: t.Sequence[Exported], form: str, domain: str | None = None) -> t.Any:
     """Return the machines as data in the format of a deployer.
 
-    :raises InputError: an unknown format, or names that are equal in the format.
+    :arg domain: of the machines, for Foreman.
+    :raises InputError: an unknown format, names that are equal in the format, or a name that needs a domain.
     """
-    writers: t.Mapping[str, t.Callable[[t.Sequence[Exported]], t.Any]] = {IRONIC: _ironic, METAL3: _metal3, MAAS: _maas, FOREMAN: _foreman}
+    if form == FOREMAN:
+        return _foreman(machines, domain)
+    writers: t.Mapping[str, t.Callable[[t.Sequence[Exported]], t.Any]] = {IRONIC: _ironic, METAL3: _metal3, MAAS: _maas}
     if form not in writers:
         raise InputError(f"{form!r} is not supported.", "export_metal_formats", f"Use {', '.join(FORMATS)}.")
     return writers[form](machines)
@@ -147,16 +152,32 @@ def _maas(machines: t.Sequence[Exported]) -> list[dict[str, t.Any]]:
     ]
 
 
-def _foreman(machines: t.Sequence[Exported]) -> list[dict[str, t.Any]]:
+def _foreman(machines: t.Sequence[Exported], domain: str | None) -> list[dict[str, t.Any]]:
     """The parameters of ``theforeman.foreman.host``."""
+    if domain and not _DOMAIN.fullmatch(domain):
+        raise InputError(f"{domain!r} is no name of a domain.", "export_metal_domain", "Use a name like example.org.")
     found = []
     for one in machines:
+        if not domain and "." not in one.name:
+            raise InputError(f"Foreman requires a domain for {one.name}.", "export_metal_domain", "Set it, for example to example.org, or omit foreman.")
         interfaces: list[dict[str, t.Any]] = [
             {"type": "interface", "mac": mac, "primary": not number, "provision": not number, "managed": not number} for number, mac in enumerate(one.macs)
         ]
-        # the MAC of a controller is required, and not known here: one of the local range, always the same for the same machine
-        digits = uuid.uuid5(uuid.NAMESPACE_URL, f"{one.url}{one.path}").hex
-        mac = ":".join(["02", *(digits[index : index + 2] for index in range(0, 10, 2))])
-        bmc = {"type": "bmc", "mac": mac, "ip": one.host, "provider": "Redfish", "username": one.user, "password": one.password, "managed": False}
-        found.append({"name": one.name, "build": False, "managed": True, "interfaces_attributes": [*interfaces, bmc]})
+        name = one.name if "." in one.name else f"{one.name}.{domain}"
+        found.append({"name": name, "build": False, "managed": True, "interfaces_attributes": [*interfaces, *_foreman_controller(one)]})
     return found
+
+
+def _foreman_controller(one: Exported) -> list[dict[str, t.Any]]:
+    """The controller of a machine, if Foreman can use it: its proxy requests port 443 of an address, and controls the first system that it finds there."""
+    address, unused, port = one.host.rpartition(":")
+    try:
+        address = str(ipaddress.ip_address(address.strip("[]")))
+    except ValueError:
+        return []
+    if one.system or port != "443":
+        return []
+    # the MAC of a controller is required, and not known here: one of the local range, always the same for the same machine
+    digits = uuid.uuid5(uuid.NAMESPACE_URL, f"{one.url}{one.path}").hex
+    mac = ":".join(["02", *(digits[index : index + 2] for index in range(0, 10, 2))])
+    return [{"type": "bmc", "mac": mac, "ip": address, "provider": "Redfish", "username": one.user, "password": one.password, "managed": False}]

@@ -100,7 +100,7 @@ def test_metal3() -> None:
         plan_export.export(twin, "metal3")
 
 
-def test_maas_and_foreman() -> None:
+def test_maas() -> None:
     machines = find(hostvars()).machines
     assert plan_export.export(machines, "maas")[0] == {
         "hostname": "metal2",
@@ -109,7 +109,34 @@ def test_maas_and_foreman() -> None:
         "power_type": "redfish",
         "power_parameters": {"power_address": "https://192.0.2.101:444", "power_user": "admin", "power_pass": "secret of bmc/metal2", "node_id": "Self"},
     }
-    host = plan_export.export(machines, "foreman")[1]
-    assert [each["type"] for each in host["interfaces_attributes"]] == ["interface", "bmc"] and host["interfaces_attributes"][1]["provider"] == "Redfish"
     with pytest.raises(InputError, match="is not supported"):
         plan_export.export(machines, "cobbler")
+
+
+@pytest.mark.parametrize(
+    ("address", "system", "ip"),
+    [
+        ("192.0.2.101", None, "192.0.2.101"),
+        ("[2001:db8::1]:443", None, "2001:db8::1"),
+        # the proxy of Foreman has no port, requires an address, and would control the first system instead of this one
+        ("192.0.2.101:444", None, None),
+        ("bmc1.example.org", None, None),
+        ("192.0.2.101", "Self", None),
+    ],
+)
+def test_foreman_gets_only_controllers_that_it_can_use(address: str, system: str | None, ip: str | None) -> None:
+    known = hostvars()
+    known["metal2"]["bmc"].update(address=address, system=system)
+    hosts = {one["name"]: one["interfaces_attributes"] for one in plan_export.export(find(known).machines, "foreman", "example.org")}
+    assert [one["ip"] for one in hosts["metal2.example.org"] if one["type"] == "bmc"] == [ip] * bool(ip)
+    # VMs behind an emulator are systems of one controller
+    assert [one["type"] for one in hosts["controller1.example.org"]] == ["interface"]
+
+
+def test_foreman_requires_names_with_a_domain() -> None:
+    machines = [one._replace(name=f"{one.name}.example.net") for one in find(hostvars()).machines]
+    assert {one["name"] for one in plan_export.export(machines, "foreman", "example.org")} == {"metal2.example.net", "controller1.example.net"}
+    for domain, words in ((None, "requires a domain for metal2"), ("exa mple", "is no name of a domain"), ("-", "is no name of a domain")):
+        with pytest.raises(InputError, match=words) as raised:
+            plan_export.export(find(hostvars()).machines, "foreman", domain)
+        assert str(raised.value).startswith("export_metal_domain: ")
