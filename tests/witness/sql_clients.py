@@ -39,12 +39,15 @@ class Account:
 class Client(threading.Thread):
     """Writes to one address until it is stopped.
 
+    :arg period: seconds from one row to the next.
+    :arg timeout: seconds until a statement without an answer is given up.
+
     :ivar acknowledged: number of the row → time of the acknowledgement, seconds since the epoch.
     """
 
-    def __init__(self, account: Account, host: str, table: str, period: float = PERIOD) -> None:
+    def __init__(self, account: Account, host: str, table: str, period: float = PERIOD, timeout: float = 3) -> None:
         super().__init__(daemon=True)
-        self.account, self.host, self.table, self.period = account, host, table, period
+        self.account, self.host, self.table, self.period, self.timeout = account, host, table, period, timeout
         self.acknowledged: dict[int, float] = {}
         self._end = threading.Event()
 
@@ -61,7 +64,7 @@ class Client(threading.Thread):
             began = time.monotonic()
             number += 1
             try:
-                connection = connection or self.account.connect(self.host)
+                connection = connection or self.account.connect(self.host, self.timeout)
                 with connection.cursor() as cursor:
                     cursor.execute(f"INSERT INTO {self.table} (n, at) VALUES ({number}, NOW(6))")
                 self.acknowledged[number] = time.time()

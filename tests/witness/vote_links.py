@@ -6,9 +6,9 @@
 """Measure what a distant witness costs, and which timeout finds a silent vote soon without losing a healthy one.
 
 ``links``: rows per second of one client and of several, for each delay and loss of the link to the witness and each setting. ``timeouts``: for each
-``evs.suspect_timeout`` the pauses after a database that hangs, then the changes of membership during ``--minutes`` of load: ``--burners`` processes
-that use all processors, up to 20 MiB/s of wide rows, a witness with jitter. The lab must be up and deployed: run ``vote_faults.py --only none --keep-lab``
-first.
+``evs.suspect_timeout`` the pauses after a database that hangs and after each machine lost its power, then the changes of membership during
+``--minutes`` of load: ``--burners`` processes that use all processors, up to 20 MiB/s of wide rows, a witness with jitter. The lab must be up and
+deployed: run ``vote_faults.py --only none --keep-lab`` first.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -127,23 +128,36 @@ def links(bench: Bench, seconds: float) -> None:
     bench.restart_witness()
 
 
-def pauses(bench: Bench, rounds: int) -> list[float]:
-    """Return the pauses of a client while a database hangs, in turn the one that serves it and the other one."""
-    found = []
-    for number in range(rounds):
-        victim = DATA[number % 2]
-        client = sql_clients.Client(bench.account, bench.lab.virtual_address, "timeouts")
+def pauses(bench: Bench, faults: t.Sequence[tuple[str, t.Callable[[], t.Any], t.Callable[[], t.Any]]], options: t.Mapping[str, str]) -> dict[str, t.Any]:
+    """Return the pauses of a client at the virtual address for each fault: its name, what starts and what ends it."""
+    found: dict[str, list[float]] = {}
+    for name, begin, end in faults:
+        # a member that was restarted has the configured value again
+        bench.set_options(options)
+        client = sql_clients.Client(bench.account, bench.lab.virtual_address, "timeouts", timeout=1)
         client.prepare()
         client.start()
         time.sleep(3)
         since = time.time()
-        bench.lab.run(victim, ["systemctl", "kill", "--signal=STOP", "mariadb.service"])
+        begin()
         time.sleep(15)
-        bench.lab.run(victim, ["systemctl", "kill", "--signal=CONT", "mariadb.service"], check=False)
         client.stop()
-        found.append(round(client.pause(since, time.time()), 1))
+        found.setdefault(name, []).append(round(client.pause(since, time.time()), 1))
+        end()
         eventually("all votes are there", bench.whole, 240)
-    return found
+    return {name: {"median": statistics.median(each), "longest": max(each), "all": each} for name, each in found.items()}
+
+
+def faults_of(lab: WitnessLab, rounds: int) -> t.Iterator[tuple[str, t.Callable[[], t.Any], t.Callable[[], t.Any]]]:
+    """Yield a database that hangs and a loss of power, in turn of each machine."""
+
+    def signal(host: str, name: str) -> t.Callable[[], t.Any]:
+        return lambda: lab.run(host, ["systemctl", "kill", f"--signal={name}", "mariadb.service"], check=False)
+
+    for number in range(rounds):
+        host, machine = DATA[number % 2], (*DATA, WITNESS)[number % 3]
+        yield "a database hangs", signal(host, "STOP"), signal(host, "CONT")
+        yield "power is lost", functools.partial(lab.lose_power, machine), functools.partial(lab.power_on, machine)
 
 
 def soak(bench: Bench, minutes: float, burners: int) -> dict[str, t.Any]:
@@ -188,10 +202,7 @@ def timeouts(bench: Bench, values: t.Sequence[str], rounds: int, minutes: float,
     for value in values:
         # Galera does not start with a period of a third or more
         options = {"evs.keepalive_period": f"PT{float(value[2:-1]) / 4}S", "evs.suspect_timeout": value}
-        bench.set_options(options)
-        found = pauses(bench, rounds)
-        say(timeout=value, pauses=found, median=statistics.median(found), longest=max(found))
-        # a member that was restarted has the configured value again
+        say(timeout=value, **pauses(bench, list(faults_of(bench.lab, rounds)), options))
         bench.set_options(options)
         say(timeout=value, **soak(bench, minutes, burners))
     bench.set_options({"evs.suspect_timeout": "PT5S", "evs.keepalive_period": "PT1S"})
@@ -204,7 +215,7 @@ def main() -> None:
     parser.add_argument("what", choices=["links", "timeouts"])
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--rounds", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--values", nargs="+", default=["PT5S", "PT3S", "PT2S", "PT1S"])
     parser.add_argument("--burners", type=int, default=4, help="processes that use all processors; 0 on a machine that is busy otherwise")
     options = parser.parse_args()
