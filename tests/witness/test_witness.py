@@ -98,8 +98,8 @@ def test_leaders_are_moved_away_from_the_witness(lab: WitnessLab) -> None:
 
     assert set(leaders().values()) == {witness}
     eventually("the leaders are on servers", moved, 60)
-    delete = '[rabbit_amqqueue:delete_with(rabbit_misc:r(<<"/">>, queue, Type), false, false, <<"test">>) || Type <- [<<"quorum">>, <<"stream">>]], ok.'
-    lab.run(WITNESS, [*tool, "eval", delete])
+    for name in leaders():
+        lab.run(WITNESS, [*tool, "delete_queue", "-p", "/", name])
     assert not leaders()
 
 
