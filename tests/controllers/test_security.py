@@ -152,8 +152,8 @@ def test_intruder_is_refused_at_every_port_and_members_at_none(lab: ControllersL
 
 
 def test_temporary_ports_are_closed_to_the_intruder(lab: ControllersLab) -> None:
-    """State transfers and command line tools listen temporarily; other listeners take their place here."""
-    for port in (4444, 4568, 35673):
+    """State transfers, replicas of streams and command line tools listen temporarily; other listeners take their place here."""
+    for port in (4444, 4568, 26000, 35673):
         script = f"import socket; s = socket.create_server(('{lab.addresses['metal1']}', {port})); s.settimeout(20); s.accept(); s.accept()"
         lab.run("metal1", ["systemd-run", "--quiet", f"--unit=listen-{port}", "python3", "-c", script])
         eventually(f"{port} is open to a member", lambda port=port: knocks(lab, "metal2", "metal1", port), 15)

@@ -37,6 +37,8 @@ def config() -> dict[str, t.Any]:
     found: dict[str, t.Any] = {}
     for path in sorted((AWX / "config").glob("*.yml")):
         found.update(yaml.load(path.read_text("utf-8"), Loader))
+    # the parts of the list, as Ansible joins them; the items stay as they are written
+    found["controller_templates"] = Templar(DataLoader(), variables=found).template(trust_as_template(found["controller_templates"]))
     return found
 
 
@@ -102,6 +104,19 @@ def test_every_playbook_has_a_job_template() -> None:
     assert {item["playbook"] for item in TEMPLATES.values()} == {path.name for path in (AWX / "project").iterdir()}
 
 
+def test_job_templates_differ_only_in_what_they_do() -> None:
+    # an anchor of YAML is valid in one file only, so each file has them
+    own = ("name", "description", "extra_vars", "survey_spec")
+    common = {yaml.safe_dump({key: value for key, value in item.items() if key not in own}) for item in CONFIG["controller_templates"]}
+    gates = {yaml.safe_dump(question) for _name, question in ALL_QUESTIONS if question["variable"] == "expert_mode"}
+    assert (len(common), len(gates)) == (1, 1)
+
+
+@pytest.mark.parametrize("path", sorted((AWX / "config").iterdir()), ids=lambda path: path.name)
+def test_a_file_of_objects_is_short(path: pathlib.Path) -> None:
+    assert len(path.read_text("utf-8").splitlines()) <= 400
+
+
 def test_every_playbook_runs_in_a_job_of_the_long_tests() -> None:
     text = (ROOT / "tests" / "awx" / "test_flow.py").read_text("utf-8")
     assert [path.stem for path in (ROOT / "playbooks").glob("*.yml") if f'"{path.stem}"' not in text] == []
@@ -113,7 +128,8 @@ def test_every_name_that_is_referred_to_exists() -> None:
         assert item["project"] in named["controller_projects"]
         assert item["inventory"] in named["controller_inventories"]
         assert item["execution_environment"] in named["controller_execution_environments"]
-        assert set(item["credentials"]) <= named["controller_credentials"]
+        assert item["credentials"] == "{{ awx_setup_credentials }}"
+    assert set(CONFIG["awx_setup_credentials"]) <= named["controller_credentials"]
     for item in CONFIG["controller_inventory_sources"]:
         assert item["inventory"] in named["controller_inventories"]
         assert item["source_project"] in named["controller_projects"]

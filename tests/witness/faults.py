@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Faults of two servers and a witness: cut links in each direction, stopped processes, an interface that flaps, a full disk, lost power.
+"""Faults of two servers and a witness: cut links in each direction, stopped processes, an interface that flaps, a full disk, a clock, lost power.
 
 The machines are named by what they do when a fault begins: ``holder`` has the virtual address, ``other`` is the other server, ``witness`` has no data.
 The clients are on the machine of the lab and reach all three in every fault but that of an interface.
@@ -10,13 +10,17 @@ The clients are on the machine of the lab and reach all three in every fault but
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
 import itertools
+import pathlib
 import subprocess
 import threading
+import time
 import typing as t
 
+from support import eventually
 from witness_lab import WitnessLab
 
 Act = t.Callable[[WitnessLab, t.Mapping[str, str]], None]
@@ -24,6 +28,10 @@ MACHINES = ("holder", "other", "witness")
 TABLE = "footprint_faults"
 DATA_DISK = "/var/tmp/data.img"
 DATA = "/var/lib/mysql"
+#: Of libfaketime, on the machine of the lab; it reads the offset of the clock from a file, again each second.
+FAKETIME = "usr/lib/*/faketime/libfaketimeMT.so.1"
+LIBRARY, CLOCK, DROP_IN = "/usr/local/lib/footprint-faketime.so", "/run/footprint-clock", "footprint-clock-fault.conf"
+JUMP = 3600
 
 
 def _nothing(_lab: WitnessLab, _names: t.Mapping[str, str]) -> None:
@@ -216,6 +224,83 @@ def disks() -> t.Iterator[Fault]:
         )
 
 
+# clocks -----------------------------------------------------------------------------------------------------------------
+
+
+def library() -> pathlib.Path | None:
+    """Return the library of the package ``libfaketime`` on this machine, ``None`` if it is missing."""
+    return next(pathlib.Path("/").glob(FAKETIME), None)
+
+
+def _voters(machine: str) -> list[str]:
+    """Return the units of a machine that vote."""
+    return [unit for one, unit in daemons() if one == machine and unit.startswith(("mariadb.", "garbd@", "rabbitmq-server."))]
+
+
+def _set_clock(lab: WitnessLab, host: str, offset: int) -> None:
+    """Set the offset in seconds; daemons never read a half-written file."""
+    lab.run(host, ["sh", "-c", f"cat > {CLOCK}.new && mv {CLOCK}.new {CLOCK}"], stdin=f"{offset:+d}\n")
+
+
+def _ahead(lab: WitnessLab, host: str) -> float:
+    """Return how many seconds the clock of a broker is ahead."""
+    tool = ["env", "HOME=/var/lib/rabbitmq", "/usr/lib/rabbitmq/bin/rabbitmqctl", "-q"]
+    return int(lab.run(host, [*tool, "eval", "os:system_time(second)."])) - time.time()
+
+
+def _jump(lab: WitnessLab, host: str) -> None:
+    """Jump forward, and make sure of it."""
+    _set_clock(lab, host, JUMP)
+    eventually(f"the clock of {host} is {JUMP} s ahead", lambda: abs(_ahead(lab, host) - JUMP) < 60, 20)
+
+
+def _own_clock(lab: WitnessLab, host: str, units: t.Iterable[str]) -> None:
+    """Give daemons a clock of their own: the machines of the lab share that of the kernel. Clocks that measure durations remain."""
+    found = library()
+    assert found, "libfaketime is not installed on the machine of the lab"
+    lab.run(host, ["sh", "-c", f"base64 --decode > {LIBRARY}"], stdin=base64.b64encode(found.read_bytes()).decode("ascii"))
+    _set_clock(lab, host, 0)
+    variables = f"LD_PRELOAD={LIBRARY} FAKETIME_TIMESTAMP_FILE={CLOCK} FAKETIME_CACHE_DURATION=1 FAKETIME_DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1"
+    for unit in units:
+        lab.run(host, ["mkdir", "-p", f"/etc/systemd/system/{unit}.d"])
+        lab.run(host, ["tee", f"/etc/systemd/system/{unit}.d/{DROP_IN}"], stdin=f"[Service]\nEnvironment={variables}\n")
+    try:
+        _restart(lab, host, units)
+        for unit in units:
+            mapped = f'grep -q {LIBRARY} "/proc/$(systemctl show --property=MainPID --value {unit})/maps"'
+            eventually(f"{unit} of {host} has its own clock", lambda mapped=mapped: lab.answers(host, ["sh", "-c", mapped]), 20)
+    except AssertionError:
+        _shared_clock(lab, host, units)
+        raise
+
+
+def _shared_clock(lab: WitnessLab, host: str, units: t.Iterable[str]) -> None:
+    """Give daemons the clock of the kernel again."""
+    lab.run(host, ["rm", "-f", *(f"/etc/systemd/system/{unit}.d/{DROP_IN}" for unit in units)])
+    _restart(lab, host, units)
+    lab.run(host, ["sh", "-c", f"rm -f {LIBRARY} {CLOCK} /dev/shm/*faketime_*"])
+
+
+def _restart(lab: WitnessLab, host: str, units: t.Iterable[str]) -> None:
+    lab.run(host, ["systemctl", "daemon-reload"])
+    for unit in units:
+        lab.run(host, ["systemctl", "restart", unit])
+
+
+def clocks() -> t.Iterator[Fault]:
+    """Yield a clock of each machine that jumps forward by an hour, then back, for its daemons that vote."""
+    for machine in MACHINES:
+        units = _voters(machine)
+        yield Fault(
+            f"the clock of {machine} jumps",
+            lambda lab, names, machine=machine: _jump(lab, names[machine]),
+            lambda lab, names, machine=machine: _set_clock(lab, names[machine], 0),
+            most=10,
+            before=lambda lab, names, machine=machine, units=units: _own_clock(lab, names[machine], units),
+            after=lambda lab, names, machine=machine, units=units: _shared_clock(lab, names[machine], units),
+        )
+
+
 def every() -> list[Fault]:
     """Return all faults."""
-    return [*links(), *hangs(), *power(), *flaps(), *kills(), *disks()]
+    return [*links(), *hangs(), *power(), *flaps(), *kills(), *disks(), *clocks()]

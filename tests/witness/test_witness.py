@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import statistics
 import time
 
@@ -75,7 +76,31 @@ def test_it_carries_votes_only(lab: WitnessLab) -> None:
     # neither readable for others nor with more than the own key
     files = lab.run(WITNESS, ["find", "/etc/reduced.footprint/witness/lab", "-type", "f", "-printf", "%m %u %f\n"]).splitlines()
     assert sorted(files) == [f"600 footprint-witness {name}" for name in ("ca.pem", "certificate.pem", "garbd.cfg", "key.pem")]
-    lab.run(WITNESS, ["/usr/local/lib/reduced.footprint/rabbitmq_leaders"])
+
+
+def test_leaders_are_moved_away_from_the_witness(lab: WitnessLab) -> None:
+    # the wrapper in /usr/sbin would pass the expression to a shell
+    tool = ["env", "HOME=/var/lib/rabbitmq", "/usr/lib/rabbitmq/bin/rabbitmqctl", "-q"]
+    declare = (
+        '[{_, _} = rabbit_amqqueue:declare(rabbit_misc:r(<<"/">>, queue, Type), true, false, [{<<"x-queue-type">>, longstr, Type}], none, <<"test">>)'
+        ' || Type <- [<<"quorum">>, <<"stream">>]], erlang:function_exported(rabbit_stream_coordinator, restart_stream, 2).'
+    )
+    chooses = lab.run(WITNESS, [*tool, "eval", declare]).strip() == "true"
+    witness = f"rabbit@{WITNESS}"
+
+    def leaders() -> dict[str, str]:
+        listed = json.loads(lab.run(WITNESS, [*tool, "list_queues", "-p", "/", "name", "leader", "--formatter", "json"]))
+        return {queue["name"]: queue["leader"] for queue in listed}
+
+    def moved() -> bool:
+        lab.run(WITNESS, ["/usr/local/lib/reduced.footprint/rabbitmq_leaders"])
+        return {name for name, leader in leaders().items() if leader == witness} == (set() if chooses else {"stream"})
+
+    assert set(leaders().values()) == {witness}
+    eventually("the leaders are on servers", moved, 60)
+    for name in leaders():
+        lab.run(WITNESS, [*tool, "delete_queue", "-p", "/", name])
+    assert not leaders()
 
 
 def test_a_server_or_the_witness_is_lost_under_a_writer(lab: WitnessLab, whole: bool) -> None:

@@ -133,7 +133,7 @@ class Cell:
         names = self.names()
         self.fault.before(self.lab, names)
         try:
-            eventually("the database is there", self.database_whole, RECOVERY)
+            eventually("all votes are there again", lambda: self.database_whole() and self.broker_whole(), RECOVERY)
             return self._measure(names)
         finally:
             self.fault.after(self.lab, names)
@@ -205,8 +205,11 @@ def prepare(lab: WitnessLab, reuse: bool) -> None:
     if not reuse:
         lab.command("down")
         lab.command("up", "--servers", "2")
+    missing = [] if faults.library() else ["libfaketime"]
     if subprocess.run([PYTHON, "-c", "import amqp"], check=False, capture_output=True).returncode:
-        subprocess.run(["apt-get", "install", "-y", "-q", "python3-amqp"], check=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+        missing.append("python3-amqp")
+    if missing:
+        subprocess.run(["apt-get", "install", "-y", "-q", *missing], check=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
     faults.repair(lab)
     here = f"{lab.net}.1"
     lab.write_witness_inventory(galera_allowed=[here], rabbitmq_allowed=[here, lab.master])

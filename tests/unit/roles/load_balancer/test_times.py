@@ -53,13 +53,19 @@ def test_every_retry_may_go_to_another_member() -> None:
     assert text.count("redispatch") == 1
 
 
+def pause(interval: float) -> str:
+    """Return the seconds between two runs of keepalived's script."""
+    variables = yaml.safe_load((ROLE / "vars/main.yml").read_text("utf-8"))
+    return jinja2.Template(variables["__load_balancer_pause"]).render(load_balancer_advert_interval=interval)
+
+
 @pytest.mark.parametrize(("interval", "every"), [(0.5, 1), (1, 1), (2.5, 3)])
 @pytest.mark.parametrize("single", [True, False])
 def test_the_scripts_of_keepalived_follow_the_interval(interval: float, every: int, single: bool) -> None:
     address = {"name": "main", "address": "192.0.2.20", "router_id": 20, "prefix": 32, "interface": "eth0"}
     template = jinja2.Environment(trim_blocks=True).from_string((ROLE / "templates/keepalived.conf.j2").read_text("utf-8"))
     text = template.render(
-        ansible_managed="", inventory_hostname="c2", load_balancer_advert_interval=interval, load_balancer_stats_port=8404,
+        ansible_managed="", inventory_hostname="c2", load_balancer_advert_interval=interval, __load_balancer_pause=pause(interval), load_balancer_stats_port=8404,
         __load_balancer_tools="/usr/bin", __load_balancer_tracks_services=single, __load_balancer_tracks_peers=single, __load_balancer_usable_uri="/usable",
         __load_balancer_usable_script="/usable.sh", __load_balancer_home="eth0", __load_balancer_number=1, __load_balancer_address="192.0.2.12",
         __load_balancer_addresses=["192.0.2.11", "192.0.2.12"],
@@ -69,3 +75,11 @@ def test_the_scripts_of_keepalived_follow_the_interval(interval: float, every: i
     tracked = text.partition("track_script {")[2].partition("}")[0].split()
     # a second script that has no result yet would keep keepalived in FAULT; the answer of HAProxy says that it runs
     assert (tracked, intervals) == (["usable" if single else "haproxy"], [every])
+
+
+@pytest.mark.parametrize(("interval", "every"), [(0.5, 1), (2.5, 3)])
+def test_the_script_of_keepalived_knows_how_often_it_runs(interval: float, every: int) -> None:
+    line = next(line for line in (ROLE / "templates/usable.sh.j2").read_text("utf-8").splitlines() if line.startswith("pause="))
+    # from the same value as the interval in keepalived's configuration
+    strict = jinja2.Environment(undefined=jinja2.StrictUndefined)
+    assert strict.from_string(line).render(__load_balancer_pause=pause(interval)) == f'pause="{every}"'

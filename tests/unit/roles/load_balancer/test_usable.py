@@ -59,7 +59,7 @@ def host(folder: pathlib.Path, port: int, haproxy: int) -> Host:
     """Write the script; HAProxy answers at a port."""
     since = folder / "since"
     values = {
-        "load_balancer_advert_interval": 1,
+        "__load_balancer_pause": 1,
         "load_balancer_stats_port": haproxy,
         "__load_balancer_usable_uri": "/usable",
         "__load_balancer_cut_off_since": str(since),
