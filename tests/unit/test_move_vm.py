@@ -91,7 +91,17 @@ def test_copies_end_only_with_the_move(tmp_path: pathlib.Path, part: str, state:
     assert "paused" not in states or names.index("vm_move") < names.index("vm_standby") < len(names) - 1
 
 
-@pytest.mark.parametrize(("result", "states"), [({"state": "running"}, []), ({"state": "failed"}, ["absent"]), (None, ["absent"])])
+@pytest.mark.parametrize(
+    ("result", "states"),
+    [
+        ({"state": "running"}, []),
+        ({"state": "running", "to": "metal2"}, []),
+        # that of a run with another destination
+        ({"state": "running", "to": "metal3"}, ["absent"]),
+        ({"state": "failed"}, ["absent"]),
+        (None, ["absent"]),
+    ],
+)
 @pytest.mark.parametrize("failed", [False, True])
 def test_the_key_of_a_running_worker_is_kept(tmp_path: pathlib.Path, failed: bool, result: dict[str, str] | None, states: list[str]) -> None:
     # the module has waited for wait_timeout, or not at all, or has refused a call while the worker runs

@@ -22,7 +22,9 @@ EARLIER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOldOldOldOldOldOldOldOldOldOldOl
 
 @pytest.fixture(name="control")
 def fixture_control(tmp_path: pathlib.Path) -> ControlNode:
-    control = ControlNode(tmp_path, "controlplane_info", "server_identity_info", "server_identity", "vm_info", "vm_standby_info", "vm_standby")
+    control = ControlNode(
+        tmp_path, "controlplane_info", "controlplane_lock", "server_identity_info", "server_identity", "vm_info", "vm_standby_info", "vm_standby"
+    )
     record = {"name": "metal2", "machine_id": OLD, "product_uuid": "", "address": "192.0.2.12", "at": "20261124T190000Z"}
     records = [{**record, "state": "known", "old": [], "proof": ""}]
     control.answers = {
@@ -105,3 +107,23 @@ def test_a_new_virt_host_learns_which_machines_the_others_are(control: ControlNo
     code, output = control.play(tasks)
     (mine,) = [call for call in control.calls("server_identity") if call["host"] == "metal2"]
     assert code == 0 and [one["name"] for one in mine["arguments"]["machines"]] == ["metal2"], output
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_vm_is_started_from_its_copy_while_no_other_run_restarts_members(control: ControlNode, tmp_path: pathlib.Path, busy: bool) -> None:
+    # another run may restart the server on which it is started
+    play = next(one for one in yaml.safe_load((ROOT / "playbooks/replace_server.yml").read_text("utf-8")) if one["name"].startswith("Start virtual machines"))
+    (tmp_path / "tasks").mkdir()
+    for name in ("controlplane_lock", "controlplane_unlock"):
+        (tmp_path / f"tasks/{name}.yml").write_text((ROOT / f"playbooks/tasks/{name}.yml").read_text("utf-8"), "utf-8")
+    (tmp_path / "tasks/replace_server_standby.yml").write_text("- reduced.footprint.vm_standby: {state: started}\n", "utf-8")
+    control.more = {"c1": {"node_roles": ["controller"]}, "c3": {"node_roles": ["controller"]}}
+    (tmp_path / "more.yml").write_text("{controller: {hosts: {c1: {}, c3: {}}}}", "utf-8")
+    if busy:
+        control.answers["controlplane_lock c3"] = {"failed": True, "msg": "maintain_virt_node of root on admin has been restarting members"}
+    plan = {"name": "metal2", "ways": [{"id": "notes", "name": "notes", "way": "standby", "server": "metal1"}]}
+    code, output = control.play(play["tasks"], "metal1", "-i", str(tmp_path / "more.yml"), **play["vars"], __replace_server_plan=plan)
+    calls = [(call["name"], call["host"], call["arguments"].get("state", "present")) for call in control.calls()]
+    taken, left = ([("controlplane_lock", host, state) for host in ("c1", "c3")] for state in ("present", "absent"))
+    assert (code != 0) == busy and ("maintain_virt_node of root on admin" in output) == busy, output
+    assert calls == [*taken, *([] if busy else [("vm_standby", "metal1", "started")]), *left], output

@@ -23,10 +23,14 @@ RUNS = {"changed": True, "copy_id": COPY["id"], "source": "metal1", "lost_second
 
 @pytest.fixture(name="control")
 def fixture_control(tmp_path: pathlib.Path) -> ControlNode:
-    control = ControlNode(tmp_path, "vm_standby", "vm_standby_info")
+    control = ControlNode(tmp_path, "vm_standby", "vm_standby_info", "vm_info", "vm_move_info")
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks/start_standby_elsewhere.yml").write_text((ROOT / "playbooks/tasks/start_standby_elsewhere.yml").read_text("utf-8"), "utf-8")
     control.more = {"w1": {"ansible_host": "192.0.2.21"}, "w2": {"ansible_host": "192.0.2.22"}}
     control.answers = {f"vm_standby {name}": {"changed": True} for name in control.more}
     control.answers["vm_standby metal2"] = control.answers["vm_standby metal2 check"] = RUNS
+    for name in control.more:
+        control.answers |= {f"vm_info {name}": {"vms": []}, f"vm_move_info {name}": {"moves": []}}
     return control
 
 
@@ -86,6 +90,71 @@ def test_the_record_of_a_start_that_has_begun_stays(control: ControlNode, state:
     control.answers["vm_standby metal2"] = DAMAGED
     code, output, calls = start(control, state, phase)
     assert code != 0 and "the copy is damaged" in output and not [call for call in calls if call[1] == "returned"]
+
+
+def elsewhere(control: ControlNode, state: str | None, moved: str | None, note: str | None, **more: t.Any) -> tuple[int, str, list[tuple[str, str]]]:
+    """Start the VM while w1, another virt host, has it in a state, moved to a server, and a note about it."""
+    other = {"uuid": "x", "state": "running", "moved": None}
+    control.answers["vm_info w1"] = {"vms": [other, *([{"uuid": "u", "state": state, "moved": moved}] if state else [])]}
+    control.answers["vm_move_info w1"] = {"moves": [{"uuid": "x", "state": "arriving"}, *([{"uuid": "u", "state": note, "to": "w9"}] if note else [])]}
+    return start(control, witnesses=["w2"], **more)
+
+
+@pytest.mark.parametrize(
+    ("state", "moved", "note"),
+    [
+        # its live migration was interrupted before or after it ran there; the latter is settled after a while
+        ("paused", "w1", "arriving"),
+        ("running", "w1", "arriving"),
+        ("running", None, None),
+        # its copy was interrupted after it was defined there, or it was shut down
+        ("shutdown", "w1", "arriving"),
+        ("shutdown", None, None),
+        # never an old VM
+        ("running", "metal1", "moved"),
+    ],
+)
+def test_a_vm_that_another_server_has_is_not_started_twice(control: ControlNode, state: str, moved: str | None, note: str | None) -> None:
+    code, output, calls = elsewhere(control, state, moved, note, start_standby_abandon_move="w1")
+    assert code != 0 and calls == [], output
+    assert f"w1 ({state}) has m, which was moved there from metal1, or a move there was interrupted" in output and "finish the move there with move_vm" in output
+
+
+@pytest.mark.parametrize(("state", "note"), [("shutdown", "moved"), ("shutdown", None), (None, None)])
+def test_an_old_vm_of_an_earlier_move_does_not_count(control: ControlNode, state: str | None, note: str | None) -> None:
+    # confirmed notes are not listed
+    code, output, calls = elsewhere(control, state, "metal1", note)
+    assert code == 0 and ("metal2", "started") in calls and "did not answer. If" not in output, output
+
+
+def test_a_vm_that_another_server_moves_is_not_started_twice(control: ControlNode) -> None:
+    # off for its last copy; that server continues the move
+    code, output, calls = elsewhere(control, "shutdown", "w9", "moving", start_standby_abandon_move="w1")
+    assert code != 0 and calls == [] and "w1 (moving to w9) has m" in output, output
+
+
+def test_an_unfinished_move_is_abandoned_by_name_only(control: ControlNode) -> None:
+    code, output, calls = elsewhere(control, None, None, "arriving")
+    assert code != 0 and calls == [] and "w1 has the record of a move of m that has not ended, but not the VM. Nothing was changed." in output
+    assert "Switch metal1 on, and finish the move there with move_vm." in output and "set start_standby_abandon_move: w1." in output
+    code, output, calls = elsewhere(control, None, None, "arriving", start_standby_abandon_move="w2")
+    assert code != 0 and calls == [] and "start_standby_abandon_move: w2 has no unfinished move of the VM. w1 has the record" in output, output
+    for given in ("w1", ["w1"]):
+        code, output, calls = elsewhere(control, None, None, "arriving", start_standby_abandon_move=given)
+        assert code == 0 and ("metal2", "started") in calls, output
+
+
+def test_a_server_that_does_not_answer_is_named(control: ControlNode) -> None:
+    control.answers["vm_info w1"], control.answers["vm_move_info w2"] = SILENT, {"failed": True, "msg": "Run as root."}
+    code, output, calls = start(control, witnesses=[])
+    assert code == 0 and ("metal2", "started") in calls, output
+    assert "w1, w2 did not answer. If m was moved to one of them before metal1 was lost, it may run there" in output
+
+
+def test_a_start_that_has_begun_is_completed(control: ControlNode) -> None:
+    control.answers["vm_info w1"] = {"vms": [{"uuid": "u", "state": "running", "moved": None}]}
+    code, output, calls = start(control, "started", "claimed")
+    assert code == 0 and calls == [("metal2", "started")] and not control.calls("vm_info"), output
 
 
 HERE = {"id": "m", "cluster": "default", "name": "m"}

@@ -39,7 +39,7 @@ class Step:
     """What happens to a running VM: it is moved to a destination, or stopped and started again.
 
     :arg name: of the domain.
-    :arg id: of a VM that is moved, with its ``cluster``; an earlier version did not record them.
+    :arg id: of a VM that is moved, with its ``cluster``.
     """
 
     name: str

@@ -132,7 +132,7 @@ def plan(request: Request, known: Known, found: Found, now: str) -> Plan:
         # it is not required again, but the earlier machine may be on again
         proof, refused = str(record["proof"]), refused if found.answering or request.bmc else []
     ways = tuple(_way(vm, request, known, found) for vm in _with_copies(vms, request, found))
-    why += refused + _quorum(known, found, [way.name for way in ways if way.way == CONTROLLER]) + _unwanted(request, ways)
+    why += refused + _quorum(known, found, [way.name for way in ways if way.way == CONTROLLER]) + _unwanted(request, ways) + _arriving(request, ways, found)
     at = str(record["at"]) if begun and record is not None else now
     lost = _master(known, found, ways)
     was = f"the machine {record['machine_id']}" if record else "a machine that no other server has recorded"
@@ -315,6 +315,23 @@ def _unwanted(request: Request, ways: t.Sequence[Way]) -> list[str]:
         for way in ways
         if way.way in (STANDBY, RETURN) and way.name in request.recreate
     ]
+
+
+def _arriving(request: Request, ways: t.Sequence[Way], found: Found) -> list[str]:
+    """Return the VMs that a server received by a move when theirs was lost: they may be complete and run there."""
+    why = []
+    for way in ways:
+        names = {way.id, way.name}
+        for server, facts in found.servers.items():
+            for vm in (facts or {}).get("vms") or ():
+                # the destination of a move records itself
+                mine = vm.get("moved") == server != request.name and names & {vm.get("id"), vm.get("name")}
+                if mine and way.way in (STANDBY, CONTROLLER, RECREATE):
+                    why.append(
+                        f"{way.name} was being moved to {server}, which has it ({vm.get('state')}): with another one it could run twice. docs/standby.md "
+                        "describes how such a move ends"
+                    )
+    return why
 
 
 def _quorum(known: Known, found: Found, lost: t.Sequence[str]) -> list[str]:

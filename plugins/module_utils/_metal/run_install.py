@@ -61,7 +61,7 @@ def present(install: model_install.Install, key: model_host_key.HostKey, erase: 
         raise RefusedError("this is not the system that servers boot over the network.", hint="Boot the server with the playbook install_server.")
     url = plan_install_files.server(backend.command_line())
     if not url:
-        raise BackendError("the server was booted by a boot server of an earlier version.", hint="Apply the role boot_server, and boot the server again.")
+        raise BackendError("the command line of the kernel has no boot server.", hint="Apply the role boot_server, and boot the server again.")
     try:
         image = plan_install_files.image(backend.fetch(url))
     except ValueError as error:

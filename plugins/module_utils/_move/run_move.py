@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look, plan_move, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore, key_name, unit_name
@@ -38,6 +40,9 @@ _JOB_KEYS = (
 )
 # options that a later call may change
 _LATER = ("shutdown_timeout", "force")
+# a run reads whether another one moves the VM, and stores and starts its own move, as one step
+_LOCK = "move-start"
+_LOCK_TIMEOUT = 60.0
 
 Params = t.Mapping[str, t.Any]
 
@@ -79,6 +84,16 @@ def _find(params: Params, vm_id: str) -> tuple[str, DomainRecord] | None:
 
 def _moved(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.Any]:
     spec = parse_spec(params)
+    with contextlib.nullcontext() if check_mode else host_lock(_LOCK, _LOCK_TIMEOUT):
+        result = _ensure_started(params, store, spec, check_mode)
+    return _outcome(store, params, MOVED) if result is None else result
+
+
+def _ensure_started(params: Params, store: MoveStore, spec: MoveSpec, check_mode: bool) -> dict[str, t.Any] | None:
+    """Start the worker, unless another run has started it meanwhile, or it has nothing to do; returns the result in the latter case and in check mode.
+
+    :raises FootprintError: the worker moves the VM to another destination, or the VM cannot be moved.
+    """
     journal = store.journal()
     if journal.state not in (CONFIRMED, RETURNED) and (journal.state != FAILED or journal.switched or journal.facts.get("held")):
         _refuse_other_cluster(store, spec.cluster, "Confirm or return that move first.")
@@ -88,7 +103,10 @@ def _moved(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
         if check_mode:
             journal.state = RUNNING
             return {**_result(True, journal), "warnings": [f"The move of {spec.id} is running."]}
-        return _outcome(store, params, MOVED)
+        return None
+    if journal.state == RUNNING:
+        # killed or interrupted by a restart of this host, after which it begins again
+        _refuse_other_destination(store, spec)
     found = _find(params, spec.id)
     uuid = found[1].uuid if found else journal.facts.get("vm", {}).get("uuid") or vm_uuid(spec.cluster, spec.id)
     note = io_moved.read(uuid)
@@ -103,7 +121,7 @@ def _moved(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
     if not spec.destination.host_keys:
         raise InputError("are missing.", "destination.host_keys", "Set the public ssh host keys of the destination; unknown keys are never accepted.")
     _start(store, MOVED, {**{key: params.get(key) for key in _JOB_KEYS}, "new_move": note is None})
-    return _outcome(store, params, MOVED)
+    return None
 
 
 def _refuse_other_cluster(store: MoveStore, cluster: str, hint: str) -> None:
@@ -127,7 +145,16 @@ def _refuse_other_run(store: MoveStore, spec: MoveSpec) -> None:
         return
     if job["action"] != MOVED:
         raise RefusedError(f"the run with state: {job['action']} for {spec.id} is unfinished.", "state", f"Complete it with state: {job['action']}.")
-    to = parse_spec(job["params"]).destination.name
+    _refuse_other_destination(store, spec)
+
+
+def _refuse_other_destination(store: MoveStore, spec: MoveSpec) -> None:
+    """Refuse a move while the stored one has another destination, where a part of the VM may be already.
+
+    :raises RefusedError: with that destination.
+    """
+    job = store.read_job()
+    to = parse_spec(job["params"]).destination.name if job is not None and job["action"] == MOVED else spec.destination.name
     if to != spec.destination.name:
         raise RefusedError(
             f"the VM {spec.id} is being moved to {to}, not to {spec.destination.name}.",
@@ -245,7 +272,10 @@ def unfinished(params: Params) -> dict[str, t.Any]:
         store = MoveStore(parse_name(params.get("id"), "id"))
         if not io_units.unit_active(unit_name(store.name)):
             return {}
-        journal = store.journal()
+        journal, job = store.journal(), store.read_job()
+        if job is not None:
+            # which a worker that was just started has not written; a refused call may be about another one
+            journal.facts["to"] = parse_spec(job["params"]).destination.name
     except FootprintError:
         return {}
     journal.state = RUNNING

@@ -42,7 +42,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_s
     StandbyJournal,
     unpacked,
 )
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, text_of
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header
@@ -263,11 +262,7 @@ def _main(job: Job, store: io_store.StandbyStore) -> int:
     if _is_moving(job, store):
         sys.stderr.write(f"{job.id} is being moved, or was moved; it is not copied\n")
         return 0
-    if store.paused_at() is not None:
-        if not io_guard.is_guarded(job.name):
-            # the pause of an earlier version had ended it
-            io_guard.guard(job.name, permitted=True)
-        store.resume()
+    store.resume()
     journal = store.journal()
     journal.renew(time.time())
     try:

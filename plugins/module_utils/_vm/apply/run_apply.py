@@ -126,7 +126,6 @@ class Applier:
             if work.steps is not None and work.steps.pending:
                 # from here on a missing volume counts as lost
                 self._write_metadata(work, self._ownership(work, self.echo))
-        self._conceal_live(work)
         for action in run_work.need(work.plan).actions:
             if action in (plan_domain.AUTOSTART_ON, plan_domain.AUTOSTART_OFF):
                 work.host.set_autostart(work.uuid, action == plan_domain.AUTOSTART_ON)
@@ -183,15 +182,6 @@ class Applier:
     def _write_metadata(self, work: run_work.Work, owned: xml_metadata.Ownership) -> None:
         namespace = xml_metadata.NAMESPACE
         work.host.set_metadata(work.uuid, namespace, xml_metadata.ELEMENTS[namespace], xml_metadata.element_text(work.document, owned))
-
-    @staticmethod
-    def _conceal_live(work: run_work.Work) -> None:
-        """Remove passwords that an earlier release left in the metadata of a running domain, without a restart."""
-        seen = work.seen
-        if seen is not None and seen.record.active and seen.live_owned is not None and seen.live_owned.clear:
-            namespace = xml_metadata.NAMESPACE
-            text = xml_metadata.element_text(seen.live, seen.live_owned)
-            work.host.set_metadata(work.uuid, namespace, xml_metadata.ELEMENTS[namespace], text, live=True)
 
     def _ownership(self, work: run_work.Work, echo: t.Mapping[str, str | None] | None, config: t.Any = None) -> xml_metadata.Ownership:
         before = work.seen.owned if work.seen is not None else None

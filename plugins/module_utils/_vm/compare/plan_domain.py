@@ -197,7 +197,7 @@ def _defining(wanted: Wanted, actual: Actual | None, needs: Needs) -> list[str]:
         return [DEFINE]
     if needs.redefine:
         return [REDEFINE]
-    if owned.clear or owned.pending_disks or (owned.protected, owned.id, owned.protected_disks) != (wanted.protected, wanted.id, wanted.protected_disks):
+    if owned.pending_disks or (owned.protected, owned.id, owned.protected_disks) != (wanted.protected, wanted.id, wanted.protected_disks):
         return [UPDATE_METADATA]
     return []
 

@@ -30,9 +30,6 @@ def diff_of(work: run_work.Work) -> list[dict[str, str]]:
         if owned and work.has(plan_domain.UPDATE_METADATA) and work.wanted and owned.protected != work.wanted.protected:
             before.append(f"protected: {_yes(owned.protected)}")
             after.append(f"protected: {_yes(work.wanted.protected)}")
-        if owned and owned.clear:
-            before.append("passwords in the metadata: yes")
-            after.append("passwords in the metadata: no")
         if work.has(plan_domain.POWER_CYCLE):
             before.append("restart: due")
             after.append("restart: done")

@@ -47,8 +47,7 @@ class Seen:
     @functools.cached_property
     def owned(self) -> xml_metadata.Ownership | None:
         """The metadata of this collection in the definition."""
-        owned = xml_metadata.read(self.config) if xml_metadata.NAMESPACE in self.record.config_xml else None
-        return owned._replace(clear=True) if owned is not None and self.live_owned is not None and self.live_owned.clear else owned
+        return xml_metadata.read(self.config) if xml_metadata.NAMESPACE in self.record.config_xml else None
 
     @functools.cached_property
     def live_owned(self) -> xml_metadata.Ownership | None:

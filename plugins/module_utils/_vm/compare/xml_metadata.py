@@ -53,7 +53,7 @@ class Ownership(t.NamedTuple):
     collection; they keep their UUID, MACs and disks. ``protected_disks`` are ``pool/volume``.
     ``back``: it was rolled back to ``applied``, so a repeated rollback changes nothing. ``pending_disks``
     are paths of volumes that did not exist yet when it was defined; all other volumes existed.
-    ``applied`` and ``previous`` have no passwords (see :mod:`xml_hidden`); ``clear``: the element still has passwords of an earlier release.
+    ``applied`` and ``previous`` have no passwords (see :mod:`xml_hidden`).
     """
 
     cluster: str
@@ -67,7 +67,6 @@ class Ownership(t.NamedTuple):
     protected_disks: tuple[str, ...] = ()
     back: bool = False
     pending_disks: tuple[str, ...] = ()
-    clear: bool = False
 
 
 def attach(document: t.Any, ownership: Ownership) -> None:
@@ -131,16 +130,6 @@ def read(document: t.Any) -> Ownership | None:
         return None
     applied, previous = element.findtext(_APPLIED) or "", element.findtext(_PREVIOUS) or None
     echo = None if element.find(_ECHO) is None else _mapping(element.findtext(_ECHO))
-    clear = False
-    if "passwd" in applied or previous is not None and "passwd" in previous:
-        # imported only where there are passwords: each import costs every run
-        from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import concealed
-
-        found = (applied, previous)
-        applied, previous = concealed(applied), previous and concealed(previous)
-        clear = found != (applied, previous)
-        # libvirt omits passwords in its output, which does not mean that it dropped them
-        echo = echo and {path: value for path, value in echo.items() if not path.endswith("/@passwd")}
     return Ownership(
         cluster=element.get("cluster", ""),
         id=element.get("id", ""),
@@ -149,7 +138,6 @@ def read(document: t.Any) -> Ownership | None:
         applied=applied,
         previous=previous,
         echo=echo,
-        clear=clear,
         adopted=element.get("adopted") == "yes",
         back=element.get("back") == "yes",
         protected_disks=tuple(element.text or "" for element in element.iterfind(_PROTECTED_DISK)),

@@ -306,7 +306,7 @@ def test_refusals_before_anything_is_written(server: Server) -> None:
     problem(server, BackendError, "root.json cannot be parsed")
     server.root = ROOT_JSON
     server.line = "quiet"
-    problem(server, BackendError, "boot server of an earlier version")
+    problem(server, BackendError, "has no boot server")
     server.small = False
     problem(server, RefusedError, "not the system that servers boot over the network")
     server.small, server.line = True, "footprint.server=http://192.0.2.5:8070"

@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import types
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import run_move
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
@@ -27,6 +30,7 @@ def fixture_started(tmp_path, monkeypatch):
     monkeypatch.setattr(run_move, "_find", lambda params, vm_id: ("qemu:///system", types.SimpleNamespace(uuid="u")))
     monkeypatch.setattr(run_move.io_units, "unit_active", lambda name: False)
     monkeypatch.setattr(run_move.io_moved, "read", lambda uuid: None)
+    monkeypatch.setattr(io_lock, "lock_folder", lambda: tmp_path / "locks")
     return started
 
 
@@ -122,3 +126,58 @@ def test_check_mode_reports_a_move_that_is_running(tmp_path, started, monkeypatc
     assert result["changed"] and result["move"]["state"] == RUNNING and result["warnings"] == ["The move of c1 is running."]
     with pytest.raises(RefusedError, match="is being moved to metal2, not to metal3"):
         run_move.move({**PARAMS, "state": MOVED, "destination": {**PARAMS["destination"], "name": "metal3"}}, check_mode=True)
+
+
+def to(name):
+    """Return the parameters of a move to a server."""
+    return {**PARAMS, "state": MOVED, "destination": {**PARAMS["destination"], "name": name}}
+
+
+def test_the_second_of_two_moves_at_once_is_refused(tmp_path, started, monkeypatch):
+    both = threading.Barrier(2)
+    refused = []
+
+    def start(store, action, params):
+        # as slowly as systemd; meanwhile the other run reads the state
+        time.sleep(0.3)
+        store.write_job({"action": action, "params": params})
+        started.append(params["destination"]["name"])
+
+    def move(name):
+        both.wait()
+        try:
+            run_move.move(to(name), check_mode=False)
+        except RefusedError as error:
+            refused.append(str(error))
+
+    monkeypatch.setattr(run_move, "_start", start)
+    monkeypatch.setattr(run_move.io_units, "unit_active", lambda name: bool(started))
+    runs = [threading.Thread(target=move, args=(name,)) for name in ("metal2", "metal3")]
+    for run in runs:
+        run.start()
+    for run in runs:
+        run.join()
+    (first,) = started
+    second = {"metal2": "metal3", "metal3": "metal2"}[first]
+    (message,) = refused
+    assert f"the VM c1 is being moved to {first}, not to {second}." in message
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_an_interrupted_move_keeps_its_destination(tmp_path, started, check_mode):
+    # its worker begins again after the restart of this host, and a part of the VM is at metal3
+    store = MoveStore("c1", tmp_path)
+    store.write_job({"action": MOVED, "params": to("metal3")})
+    store.write(MoveJournal(name="c1", started=1.0, state=RUNNING))
+    with pytest.raises(RefusedError, match="is being moved to metal3, not to metal2"):
+        run_move.move(to("metal2"), check_mode=check_mode)
+    assert not started
+    run_move.move(to("metal3"), check_mode=False)
+    assert started == [MOVED]
+
+
+def test_a_refused_call_names_the_destination_of_the_worker(tmp_path, started, monkeypatch):
+    # which has not written its journal yet
+    MoveStore("c1", tmp_path).write_job({"action": MOVED, "params": to("metal3")})
+    monkeypatch.setattr(run_move.io_units, "unit_active", lambda name: True)
+    assert run_move.unfinished(to("metal2"))["move"]["to"] == "metal3"

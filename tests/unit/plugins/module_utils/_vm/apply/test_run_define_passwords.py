@@ -13,7 +13,6 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_lock
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_apply
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_info import InfoRequest, read_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_hidden, xml_metadata
@@ -67,14 +66,6 @@ def fixture_farm(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.I
         yield Farm(host)
 
 
-@pytest.fixture(name="earlier")
-def fixture_earlier(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Let metadata be written as earlier releases did; ``undo`` ends that."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(xml_hidden, "concealed", lambda text: text)
-        yield patch
-
-
 def test_a_password_is_applied_and_stands_in_no_metadata(farm: Farm) -> None:
     assert farm.run().actions == ["define", "autostart_on", "start"]
     assert farm.passwords() == [FIRST, FIRST]
@@ -108,30 +99,6 @@ def test_a_password_the_template_drops_is_gone(farm: Farm) -> None:
     assert farm.run(inside=bare, state="shutdown").actions == ["redefine"]
     assert farm.passwords()[0] is None
     assert farm.run(inside=bare, state="shutdown").actions == []
-
-
-def test_metadata_of_an_earlier_release_are_cleaned_without_a_restart(farm: Farm, earlier: pytest.MonkeyPatch) -> None:
-    farm.run()
-    farm.run(inside=f"<title>x</title>{DISPLAY}", state="present")
-    assert farm.readable().count(FIRST) > 2, "as it was"
-    earlier.undo()
-    rehearsed = farm.run(inside=f"<title>x</title>{DISPLAY}", check=True)
-    assert FIRST in farm.readable()
-    done = farm.run(inside=f"<title>x</title>{DISPLAY}")
-    assert rehearsed.actions == done.actions == ["update_metadata"] and not done.restart_required
-    assert FIRST not in farm.readable() and farm.passwords() == [FIRST, FIRST]
-    assert farm.run(inside=f"<title>x</title>{DISPLAY}").actions == []
-
-
-def test_metadata_of_what_runs_are_cleaned_by_the_run_after_one_that_was_killed(farm: Farm, earlier: pytest.MonkeyPatch, monkeypatch) -> None:
-    farm.run()
-    earlier.undo()
-    with monkeypatch.context() as killed:
-        killed.setattr(run_apply.Applier, "_conceal_live", staticmethod(lambda work: None))
-        farm.run(SECOND)
-    assert FIRST in farm.readable()
-    assert "update_metadata" in farm.run(SECOND).actions
-    assert FIRST not in farm.readable() and farm.run(SECOND).actions == []
 
 
 def test_the_previous_definition_keeps_the_present_password(farm: Farm) -> None:
