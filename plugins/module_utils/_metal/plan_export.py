@@ -155,7 +155,7 @@ def _maas(machines: t.Sequence[Exported]) -> list[dict[str, t.Any]]:
 def _foreman(machines: t.Sequence[Exported], domain: str | None) -> list[dict[str, t.Any]]:
     """The parameters of ``theforeman.foreman.host``."""
     if domain and not _DOMAIN.fullmatch(domain):
-        raise InputError(f"{domain!r} is no name of a domain.", "export_metal_domain", "Use a name like example.org.")
+        raise InputError(f"{domain!r} is not the name of a domain.", "export_metal_domain", "Use a name like example.org.")
     found = []
     for one in machines:
         if not domain and "." not in one.name:
