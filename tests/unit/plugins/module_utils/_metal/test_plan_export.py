@@ -136,7 +136,7 @@ def test_foreman_gets_only_controllers_that_it_can_use(address: str, system: str
 def test_foreman_requires_names_with_a_domain() -> None:
     machines = [one._replace(name=f"{one.name}.example.net") for one in find(hostvars()).machines]
     assert {one["name"] for one in plan_export.export(machines, "foreman", "example.org")} == {"metal2.example.net", "controller1.example.net"}
-    for domain, words in ((None, "requires a domain for metal2"), ("exa mple", "is not the name of a domain"), ("-", "is no name of a domain")):
+    for domain, words in ((None, "requires a domain for metal2"), ("exa mple", "is not the name of a domain"), ("-", "is not the name of a domain")):
         with pytest.raises(InputError, match=words) as raised:
             plan_export.export(find(hostvars()).machines, "foreman", domain)
         assert str(raised.value).startswith("export_metal_domain: ")
