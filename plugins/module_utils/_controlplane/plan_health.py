@@ -15,7 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._ovn import plan
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
 
 # Galera states of members that are not Synced yet.
-_JOINING = ("Joining", "Joined", "Donor/Desynced", "Initialized", "Inconsistent")
+_JOINING = ("Joining", "Joined", "Donor/Desynced", "Initialized")
 _STARTING = ("activating", "reloading")
 # Status in HAProxy of a server that gets clients.
 _SERVING = ("UP", "no check")
