@@ -26,6 +26,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_s
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, text_of
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, Moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import remove_path, with_us
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
 
@@ -66,6 +67,8 @@ def start(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
                     raise RefusedError(f"{copy.vm} was started here by another run meanwhile.", "id", "Run it again, which completes an interrupted start.")
                 _refuse_obstacles(copy, host.domain(copy.uuid))
                 _make_disks(store, copy)
+                # from now on a note is that of a later move
+                io_moved.forget(copy.uuid)
                 record = _claim(store, copy, params)
             _place(copy)
             warnings = _run(host, copy)
@@ -104,13 +107,20 @@ def _allowed(params: t.Mapping[str, t.Any], copies: t.Sequence[Copy]) -> Copy:
 def _refuse_obstacles(copy: Copy, found: DomainRecord | None) -> None:
     if found is not None:
         raise RefusedError(f"a domain with the UUID of {copy.vm} is already on this server, {found.state}.", "id", "Find out which of them is valid.")
-    if io_moved.read(copy.uuid) is not None:
-        raise RefusedError(f"this server has a note that {copy.vm} was moved from or to it.", "id", "Complete that move first, with move_vm.")
+    note = io_moved.read(copy.uuid)
+    if note is not None and not _left_before(note, copy):
+        hint = f"Find out whether it runs on {note.to}." if note.state == CONFIRMED else "Complete that move first, with move_vm."
+        raise RefusedError(f"this server has a note that {copy.vm} was moved from or to it.", "id", hint)
     for disk in copy.disks:
         if os.path.lexists(disk.path):
             hint = f"Remove it if no VM needs it. If this server shares its storage with {copy.source}, it is the disk itself: do not remove it."
             raise RefusedError(f"{disk.path} already exists on this server.", "id", hint)
         io_copies.check_room(os.path.dirname(disk.path), min(disk.capacity, _allocated(disk)), copy.vm)
+
+
+def _left_before(note: Moved, copy: Copy) -> bool:
+    """Whether the VM was moved away for good before it was copied, or to the server that makes the copies: its way back after a start here."""
+    return note.state == CONFIRMED and bool(note.at) and (note.to == copy.source or note.at < utc(copy.at))
 
 
 def _allocated(disk: CopyDisk) -> int:

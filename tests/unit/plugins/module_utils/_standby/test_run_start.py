@@ -18,7 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, plan_standby, run_agent, run_guard, run_standby, run_start
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, CopyDisk, Job, Voter
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, CONFIRMED, MOVED, Moved
 
 UUID = "6a1f3c6e-0000-4000-8000-000000000001"
 COPY = Copy("20261124T100001Z", "m", UUID, "m", "metal1", 1.0, 1.0, False, "full", 1, 1.0, "<domain/>", {}, True, ())
@@ -74,7 +74,8 @@ def test_a_start_that_was_killed_at_its_end_is_recorded_by_the_next_run(started:
 def received(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> io_copies.CopyStore:
     """A store with one copy of m, which has not been started."""
     monkeypatch.setattr(io_copies, "HOME", tmp_path / "copies")
-    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
+    for function in (io_moved.read, io_moved.forget):
+        monkeypatch.setattr(function, "__defaults__", (tmp_path / "moved",))
     store = io_copies.CopyStore("lab", "m")
     store.write_record({"state": "receiving", "at": 1.0})
     store.commit(COPY, {})
@@ -104,6 +105,40 @@ def test_the_first_server_learns_of_a_start_before_it_is_recorded(tmp_path: path
     with store.locked():
         look()
     assert seen == [None, True, None, None]
+
+
+@pytest.mark.parametrize(
+    ("to", "at", "state", "good"),
+    [
+        # it was started here before, and moved back to its first server
+        ("metal1", "2026-11-26T10:00:00Z", CONFIRMED, True),
+        ("metal1", "2026-11-26T10:00:00Z", MOVED, False),
+        # it left this server for another one, then reached its first server, where it was copied; or it was copied before
+        ("metal3", "1970-01-01T00:00:00Z", CONFIRMED, True),
+        ("metal3", "2026-11-26T10:00:00Z", CONFIRMED, False),
+        # that of a note that cannot be read
+        ("another host", "", CONFIRMED, False),
+        ("metal2", "1970-01-01T00:00:00Z", ARRIVING, False),
+    ],
+)
+def test_a_vm_that_had_left_the_standby_before_is_started_there_again(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, to: str, at: str, state: str, good: bool
+) -> None:
+    received(tmp_path, monkeypatch)
+    host = Host("shutdown")
+    host.record = None
+    monkeypatch.setattr(run_start, "DomainHost", lambda *_args: host)
+    for name in ("_make_disks", "_place"):
+        monkeypatch.setattr(run_start, name, lambda *unused: None)
+    monkeypatch.setattr(run_start, "_run", lambda *unused: [])
+    io_moved.write(Moved("m", "lab", "m", UUID, to, at, state), tmp_path / "moved")
+    given = {"id": "m", "cluster": "lab", "confirmed": "metal1"}
+    if not good:
+        with pytest.raises(RefusedError, match="has a note that m was moved from or to it"):
+            run_start.start(given, check_mode=False)
+        return
+    assert run_start.start(given, check_mode=True)["changed"] and io_moved.read(UUID) is not None
+    assert run_start.start(given, check_mode=False)["changed"] and io_moved.read(UUID) is None
 
 
 def test_a_witness_of_a_start_does_not_start_the_vm_as_well(started: t.Any) -> None:
