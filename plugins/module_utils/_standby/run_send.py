@@ -19,6 +19,8 @@ if t.TYPE_CHECKING:
 
 _AT_ONCE = io_nbd.BLOCK // CHUNK
 _SAVE_EVERY = 2.0
+# what a lost connection costs at most: qemu-nbd keeps its map of the image in memory until it is told to write it
+_FLUSH_EVERY = 5.0
 
 
 def send(worker: Worker, disk: Disk, base: t.Sequence[bytes]) -> dict[int, bytes]:
@@ -51,6 +53,7 @@ def _transfer(worker: Worker, disk: Disk, base: t.Sequence[bytes], source: io_nb
     zeros = plan_standby.inside_only(source.zeros(), capacity)
     sent: dict[int, bytes] = {}
     pace = _Pace(worker, disk, len(candidates))
+    flushed = time.monotonic()
     for block in plan_standby.blocks(candidates, zeros, _AT_ONCE):
         first = block[0]
         size = sum(plan_standby.length_of(index, capacity) for index in block)
@@ -65,6 +68,9 @@ def _transfer(worker: Worker, disk: Disk, base: t.Sequence[bytes], source: io_nb
                 target.write(start, content[at : at + length])
             pace.wrote(length)
         pace.passed(len(block))
+        if time.monotonic() - flushed > _FLUSH_EVERY:
+            target.flush()
+            flushed = time.monotonic()
     target.flush()
     return sent
 
