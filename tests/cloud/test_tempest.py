@@ -89,7 +89,9 @@ def settings(cloud: Cloud, folder: pathlib.Path) -> dict[str, dict[str, t.Any]]:
 def test_smoke_tests_pass(lab: CloudLab, cloud: Cloud, tmp_path: pathlib.Path) -> None:
     programs = program()
     folder = tmp_path / "tempest"
-    subprocess.run([str(programs / "tempest"), "init", str(folder)], check=True, capture_output=True)
+    # the program of the test runner is found beside it; a list of workspaces is kept at home
+    environment = {"PATH": f"{programs}:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(tmp_path)}
+    subprocess.run([str(programs / "tempest"), "init", str(folder)], env=environment, check=True, capture_output=True)
     parser = configparser.RawConfigParser()
     parser.read_dict({section: {key: str(value) for key, value in values.items()} for section, values in settings(cloud, folder).items()})
     config = folder / "etc" / "tempest.conf"
@@ -97,8 +99,6 @@ def test_smoke_tests_pass(lab: CloudLab, cloud: Cloud, tmp_path: pathlib.Path) -
     with config.open("w", encoding="utf-8") as stream:
         parser.write(stream)
     argv = [str(programs / "tempest"), "run", "--smoke", "--serial"]
-    # the program of the test runner is found beside it
-    environment = {"PATH": f"{programs}:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(tmp_path)}
     done = subprocess.run(argv, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=7200, check=False)
     LOGS.mkdir(parents=True, exist_ok=True)
     (LOGS / "tempest.txt").write_text(done.stdout, "utf-8")
