@@ -79,8 +79,8 @@ def settings(cloud: Cloud, folder: pathlib.Path) -> dict[str, dict[str, t.Any]]:
         "network": {"public_network_id": ids["networks", "public"], "floating_network_name": "public"},
         # by default it expects the agents of other network drivers
         "network-feature-enabled": {"ipv6": "false", "api_extensions": ",".join(extensions)},
-        # it asks with curl, which the image does not have; the image itself takes its key from the metadata service
-        "compute-feature-enabled": {"metadata_service": "false"},
+        # its commands need curl and blkid, which the image does not have; the image itself takes its key from the metadata service
+        "compute-feature-enabled": {"metadata_service": "false", "config_drive": "false"},
         "validation": {"image_ssh_user": "root", "ssh_timeout": 600, "ping_timeout": 300},
         "service_available": {"cinder": "false", "swift": "false", "horizon": "false"},
     }  # fmt: skip
