@@ -19,7 +19,7 @@ if t.TYPE_CHECKING:
 
 _AT_ONCE = io_nbd.BLOCK // CHUNK
 _SAVE_EVERY = 2.0
-# what a lost connection costs at most: qemu-nbd keeps its map of the image in memory until it is told to write it
+# what a lost connection costs at most: qemu-nbd keeps its map of the image in memory until a flush
 _FLUSH_EVERY = 5.0
 
 
