@@ -36,7 +36,8 @@ def test_what_would_not_decide_is_refused_before_any_change(lab: WitnessLab) -> 
     lab.write_witness_inventory(witness_memory="plenty")
     lab.refuses("witness_memory must be a number of MiB of at least 32 (got plenty)")
     lab.write_witness_inventory(galera_provider_options={"evs.suspect_timeout": "soon"})
-    lab.refuses("evs.suspect_timeout (soon), both in seconds such as PT5S")
+    # the check of the database, or that of the witness
+    lab.refuses("galera_provider_options", "such as PT5S", "soon")
     lab.write_witness_inventory(rabbitmq_witness_memory="much")
     lab.refuses("rabbitmq_witness_memory must be a number of MiB")
     lab.write_witness_inventory(footprint_services={"witness": {"memory": 999999}})

@@ -65,7 +65,8 @@ def test_the_scripts_of_keepalived_follow_the_interval(interval: float, every: i
     address = {"name": "main", "address": "192.0.2.20", "router_id": 20, "prefix": 32, "interface": "eth0"}
     template = jinja2.Environment(trim_blocks=True).from_string((ROLE / "templates/keepalived.conf.j2").read_text("utf-8"))
     text = template.render(
-        ansible_managed="", inventory_hostname="c2", load_balancer_advert_interval=interval, __load_balancer_pause=pause(interval), load_balancer_stats_port=8404,
+        ansible_managed="", inventory_hostname="c2", load_balancer_advert_interval=interval, __load_balancer_pause=pause(interval),
+        load_balancer_stats_port=8404,
         __load_balancer_tools="/usr/bin", __load_balancer_tracks_services=single, __load_balancer_tracks_peers=single, __load_balancer_usable_uri="/usable",
         __load_balancer_usable_script="/usable.sh", __load_balancer_home="eth0", __load_balancer_number=1, __load_balancer_address="192.0.2.12",
         __load_balancer_addresses=["192.0.2.11", "192.0.2.12"],
