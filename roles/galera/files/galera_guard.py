@@ -87,7 +87,7 @@ class Guard:
     def _rejoin(self, status: t.Mapping[str, str], folder: str) -> None:
         self.full, now = after_full_disk(status, free_part(folder), self.full)
         if now:
-            print("<4>this member left the cluster because its disk was full; it has space again: restarting MariaDB to copy the data of another one", flush=True)
+            print("<4>this member left the cluster because its disk was full; it has space again: restarting MariaDB to copy all data again", flush=True)
             # a state transfer may take hours
             done = subprocess.run(["systemctl", "--no-block", "restart", UNIT], check=False)
             self.full = done.returncode != 0
