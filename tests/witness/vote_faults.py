@@ -91,7 +91,8 @@ class Messages:
         there: set[int] = set()
 
         def taken() -> bool:
-            done = subprocess.run(self._run("consume"), env=self._environment(), capture_output=True, check=False, timeout=120)
+            with open(self.lab.state / "amqp-client.log", "ab") as log:
+                done = subprocess.run(self._run("consume"), env=self._environment(), stdout=subprocess.PIPE, stderr=log, check=False, timeout=120)
             there.update(int(line) for line in done.stdout.split())
             return done.returncode == 0
 
