@@ -90,7 +90,9 @@ def test_an_account_sees_its_own_systems_only(application: Application) -> None:
             ("POST", "UpdateService/Actions/UpdateService.SimpleUpdate", account, {"ImageURI": "http://192.0.2.1/x", "Targets": ["/redfish/v1/Systems/{one}"]}),
         )
         wanted = {ids[name] for name in own}
-        assert members(answers[0]) == wanted and members(answers[1]) == wanted, account
+        # the libvirtd may also have the machines of other tests
+        for answer in answers[:2]:
+            assert members(answer) & (set(ids.values()) if account == "*" else members(answer)) == wanted, account
         for number, name in enumerate(ids):
             for block, allowed in ((0, 200), (1, 200), (2, 307), (3, 204)):
                 assert answers[2 + 3 * block + number][0] == (allowed if name in own else 404), (account, name, block)

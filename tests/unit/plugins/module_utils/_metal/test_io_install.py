@@ -10,10 +10,11 @@ import contextlib
 import http.client
 import pathlib
 import subprocess
+import types
 import typing as t
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._metal import io_install
 
 
@@ -56,3 +57,24 @@ def test_a_lost_connection_to_the_boot_server_is_an_error_with_its_url(tmp_path:
     monkeypatch.setattr(io_install, "TARGET", str(tmp_path))
     with pytest.raises(BackendError, match="http://192.0.2.5:8070/root.tar.zst was not received to its end"):
         io_install.unpack("http://192.0.2.5:8070", "0" * 64)
+
+
+@pytest.mark.parametrize("failures", [0, 2, 100])
+def test_a_volume_group_may_be_in_use_for_a_moment_after_its_file_system_was_unmounted(monkeypatch: pytest.MonkeyPatch, failures: int) -> None:
+    clock, commands = [0.0], []
+
+    def run(*argv: str, **unused: t.Any) -> str:
+        commands.append(argv[0])
+        if argv[0] == "vgchange" and commands.count("vgchange") <= failures:
+            raise CommandError(argv, 5, "Logical volume vms/root contains a filesystem in use.")
+        return ""
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    monkeypatch.setattr(io_install, "_run", run)
+    monkeypatch.setattr(io_install, "_mounted", lambda: False)
+    monkeypatch.setattr(io_install, "time", types.SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
+    with contextlib.nullcontext() if failures < 100 else pytest.raises(CommandError, match="in use"):
+        io_install.finish("vms", "/dev/vda2")
+    assert commands == ["sync", *["vgchange"] * (min(failures, 61) + 1), *(["sync"] if failures < 100 else [])]
