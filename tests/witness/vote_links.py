@@ -124,7 +124,8 @@ def links(bench: Bench, seconds: float) -> None:
             row = {"one": round(bench.rate(1, seconds), 1), "several": round(bench.rate(CLIENTS, seconds), 1)}
             held = (float(bench.status(DATA[0])["wsrep_flow_control_paused_ns"]) - paused) / 1e9
             say(link=name, **row, flow_control_seconds=round(held, 2), membership_changes=bench.changes() - before)
-    bench.set_options({"evs.send_window": "4", "evs.user_send_window": "2"})
+    # in this order: the second must not be larger than the first
+    bench.set_options({"evs.user_send_window": "2", "evs.send_window": "4"})
     bench.restart_witness()
 
 
