@@ -10,7 +10,6 @@ import contextlib
 import http.client
 import pathlib
 import subprocess
-import types
 import typing as t
 
 import pytest
@@ -59,22 +58,17 @@ def test_a_lost_connection_to_the_boot_server_is_an_error_with_its_url(tmp_path:
         io_install.unpack("http://192.0.2.5:8070", "0" * 64)
 
 
-@pytest.mark.parametrize("failures", [0, 2, 100])
-def test_a_volume_group_may_be_in_use_for_a_moment_after_its_file_system_was_unmounted(monkeypatch: pytest.MonkeyPatch, failures: int) -> None:
-    clock, commands = [0.0], []
+@pytest.mark.parametrize("used", [False, True])
+def test_a_volume_group_that_is_in_use_when_all_is_written_is_no_failure(monkeypatch: pytest.MonkeyPatch, used: bool) -> None:
+    commands = []
 
     def run(*argv: str, **unused: t.Any) -> str:
         commands.append(argv[0])
-        if argv[0] == "vgchange" and commands.count("vgchange") <= failures:
+        if used and argv[0] == "vgchange":
             raise CommandError(argv, 5, "Logical volume vms/root contains a filesystem in use.")
         return ""
 
-    def sleep(seconds: float) -> None:
-        clock[0] += seconds
-
     monkeypatch.setattr(io_install, "_run", run)
     monkeypatch.setattr(io_install, "_mounted", lambda: False)
-    monkeypatch.setattr(io_install, "time", types.SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
-    with contextlib.nullcontext() if failures < 100 else pytest.raises(CommandError, match="in use"):
-        io_install.finish("vms", "/dev/vda2")
-    assert commands == ["sync", *["vgchange"] * (min(failures, 61) + 1), *(["sync"] if failures < 100 else [])]
+    io_install.finish("vms", "/dev/vda2")
+    assert commands == ["sync", "vgchange", "sync"]
