@@ -57,8 +57,9 @@ def test_the_servers_of_the_vm_are_not_its_witnesses(control: ControlNode) -> No
     assert code == 0 and calls == [("w1", "claimed"), ("metal2", "started"), ("w1", "claimed")], output
 
 
-def test_the_start_is_recorded_before_and_after_it(control: ControlNode) -> None:
-    code, output, calls = start(control)
+@pytest.mark.parametrize("abandoned", [{}, {"start_standby_abandon_move": None}])
+def test_the_start_is_recorded_before_and_after_it(control: ControlNode, abandoned: dict[str, t.Any]) -> None:
+    code, output, calls = start(control, **abandoned)
     claimed = [("w1", "claimed"), ("w2", "claimed")]
     assert code == 0 and calls == [*claimed, ("metal2", "started"), *claimed], output
 
