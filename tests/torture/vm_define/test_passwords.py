@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Passwords of displays on a real libvirtd: no read-only client gets one, also after a change, and after an upgrade of this collection."""
+"""Passwords of displays on a real libvirtd: no read-only client gets one, also after a change."""
 
 from __future__ import annotations
 
@@ -77,23 +77,6 @@ def test_passwords_are_not_readable_without_security_info(host: Host, display: s
     assert not outcomes[-1].ok
     shown = _readable(host, "seen") + "".join(outcome.output for outcome in outcomes)
     assert not [canary for canary in CANARIES if canary in shown]
-
-
-def test_passwords_written_by_an_earlier_release_are_removed_from_the_running_guest(host: Host, display: str) -> None:
-    def earlier() -> None:
-        xml_hidden.concealed = lambda text: text
-
-    first, second, _third = CANARIES
-    host.done(_guest(first), template=display, prelude=earlier)
-    assert first in _readable(host, "seen"), "as it was"
-    uuid = subprocess.run(["virsh", "-c", host.uri, "domuuid", "seen"], check=True, capture_output=True, text=True).stdout.strip()
-    number = host.domain_id(uuid)
-    outcome = host.done(_guest(first), template=display)
-    assert outcome.vm()["actions"] == ["update_metadata"] and not outcome.vm()["restart_required"]
-    assert first not in _readable(host, "seen") and host.domain_id(uuid) == number
-    assert not host.done(_guest(first), template=display).result["changed"]
-    assert host.done(_guest(second), template=display).result["changed"]
-    assert first not in _readable(host, "seen") and second not in _readable(host, "seen")
 
 
 def test_a_run_that_is_killed_leaves_no_password_behind(host: Host, display: str, whole: bool) -> None:
