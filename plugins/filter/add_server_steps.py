@@ -64,7 +64,6 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_add_server import listed_elsewhere, steps
 
 
 def add_server_steps(
@@ -76,6 +75,8 @@ def add_server_steps(
     witnesses: t.Sequence[str] = (),
 ) -> dict[str, t.Any]:
     """Return the steps as plain values; see :func:`steps`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_add_server import listed_elsewhere, steps
+
     try:
         todo = steps(plan, vms, moves, list(controllers), cluster, witnesses)
         return {**todo, "listed": listed_elsewhere(todo["places"], controllers)}

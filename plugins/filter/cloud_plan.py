@@ -61,8 +61,6 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._cloud import model_resources, plan_bootstrap, plan_check, plan_site
-from ansible_collections.reduced.footprint.plugins.module_utils._cloud.model_state import State
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 
 
@@ -74,6 +72,9 @@ def cloud_plan(
     checksums: t.Mapping[str, str] | None = None,
 ) -> dict[str, t.Any]:
     """Return the actions; see :func:`plan_bootstrap.plan`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._cloud import model_resources, plan_bootstrap, plan_check, plan_site
+    from ansible_collections.reduced.footprint.plugins.module_utils._cloud.model_state import State
+
     if not isinstance(lists, t.Mapping):
         raise AnsibleFilterError(f"cloud_plan: expected lists of resources by kind, got {lists!r}")
     try:

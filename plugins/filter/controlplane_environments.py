@@ -42,13 +42,14 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import environments_of
 
 
 def controlplane_environments(
     hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]]
 ) -> dict[str, dict[str, list[str]]]:
     """Return environment → service → its hosts; see :func:`environments_of`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import environments_of
+
     try:
         return environments_of(groups, hostvars)
     except (TypeError, AttributeError, KeyError) as error:

@@ -75,8 +75,6 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_gate import check_gate
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_health import parse_wanted
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
 
@@ -89,6 +87,9 @@ def controlplane_gate(
     spare: bool = False,
 ) -> dict[str, t.Any]:
     """Return the result as plain values; see :func:`check_gate`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_gate import check_gate
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_health import parse_wanted
+
     try:
         return check_gate(members, looks, services, skipped, parse_wanted(wanted or {}), spare).as_dict()
     except InputError as error:

@@ -50,7 +50,6 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import members_of
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
 
@@ -58,6 +57,8 @@ def controlplane_members(
     hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]], hosts: t.Sequence[str] = ()
 ) -> dict[str, list[str]]:
     """Return service → its hosts; see :func:`members_of`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import members_of
+
     try:
         return members_of(groups, hostvars, hosts)
     except InputError as error:

@@ -57,14 +57,15 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import DISCOVERED_SERVER
-from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_discovery
 
 
 def discovery_problems(
     hardware: t.Mapping[str, t.Any], name: str, address: str, folder: str, boot_mac: str | None = None, kept: t.Mapping[str, str] | None = None
 ) -> list[str]:
     """Return the problems; see :func:`plan_discovery.problems`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import DISCOVERED_SERVER
+    from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_discovery
+
     try:
         others = {each: DISCOVERED_SERVER.load(text, f"{folder}/{each}.json").get("hardware") for each, text in (kept or {}).items()}
         return plan_discovery.problems(name, hardware, boot_mac, address, {each: its for each, its in others.items() if its}, folder)

@@ -47,9 +47,9 @@ _value:
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import DISCOVERED_SERVER
-from ansible_collections.reduced.footprint.plugins.module_utils._inventory import model_hardware
-from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_discovery, plan_hardware_compare
+
+if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_hardware_compare
 
 
 def discovery_report(
@@ -63,6 +63,8 @@ def discovery_report(
 
 
 def _report(hardware: t.Mapping[str, t.Any], declared: t.Mapping[str, t.Mapping[str, t.Any]], failed: t.Mapping[str, str]) -> dict[str, t.Any]:
+    from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_discovery, plan_hardware_compare
+
     rows, lines, differences = [], [], {}
     twice = plan_discovery.duplicates({name: found for name, found in hardware.items() if found})
     for name, found in hardware.items():
@@ -85,6 +87,8 @@ def _report(hardware: t.Mapping[str, t.Any], declared: t.Mapping[str, t.Mapping[
 
 
 def _hardware(name: str, text: str) -> t.Any:
+    from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import DISCOVERED_SERVER
+
     try:
         return DISCOVERED_SERVER.load(text, f"the file of {name}").get("hardware") if text else None
     except ValueError as error:
@@ -94,6 +98,9 @@ def _hardware(name: str, text: str) -> t.Any:
 def _compare(
     name: str, variables: t.Mapping[str, t.Any], found: t.Mapping[str, t.Any], more: t.Sequence[str]
 ) -> plan_hardware_compare.Result:
+    from ansible_collections.reduced.footprint.plugins.module_utils._inventory import model_hardware
+    from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_hardware_compare
+
     declared = model_hardware.parse(variables.get("hardware"), f"servers.{name}.hardware")
     result = plan_hardware_compare.compare(declared, variables.get("node_capacity"), found)
     return result._replace(differences=(*more, *result.differences))

@@ -44,7 +44,6 @@ _value:
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_discovery
 
 
 def _names(value: t.Any) -> list[str]:
@@ -54,6 +53,8 @@ def _names(value: t.Any) -> list[str]:
 
 def discovery_servers(servers: t.Mapping[str, t.Any], names: t.Any = (), restart: t.Any = ()) -> dict[str, t.Any]:
     """Return the servers; see :func:`plan_discovery.chosen`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_discovery
+
     try:
         again = _names(restart)
         return {"servers": plan_discovery.chosen(_names(names), again, [name for name, bmc in servers.items() if bmc], list(servers)), "restart": again}

@@ -68,14 +68,15 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import DISCOVERED_SERVER
-from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_discovery
 
 
 def discovery_step(
     name: str, power: str = "", booted: bool = False, kept: str = "", begun: int = -1, limit: int = 900, again: bool = False, restart: bool = False
 ) -> dict[str, str]:
     """Return the step as plain values; see :func:`plan_discovery.choose`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import DISCOVERED_SERVER
+    from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_discovery
+
     if not isinstance(name, str):
         raise AnsibleFilterError(f"discovery_step: expected the name of a server, got {name!r}.")
     try:

@@ -42,11 +42,12 @@ _value:
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_backup import choose_member
 
 
 def galera_backup_member(looks: t.Mapping[str, t.Mapping[str, t.Any] | None], member: str | None = None) -> str:
     """Return the member's name; see :func:`choose_member`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_backup import choose_member
+
     try:
         return choose_member(looks, member or None)
     except FootprintError as error:

@@ -53,7 +53,6 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import Member, decide, describe
 
 
 def galera_decision(
@@ -62,6 +61,8 @@ def galera_decision(
     witnesses: t.Mapping[str, t.Mapping[str, t.Any] | None] | None = None,
 ) -> dict[str, t.Any]:
     """Return the decision as plain values; see :func:`decide`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import Member, decide, describe
+
     try:
         members = {name: Member.from_facts(name, facts) if facts else None for name, facts in looks.items()}
         voting = {name: _running(seen) if seen else None for name, seen in (witnesses or {}).items()}

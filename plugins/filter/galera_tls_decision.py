@@ -48,11 +48,12 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_tls import tls_changing, tls_steps, tls_wanted
 
 
 def galera_tls_decision(looks: t.Iterable[t.Mapping[str, t.Any] | None], asked: bool | None = None) -> dict[str, t.Any]:
     """Return the decision as plain values; see :func:`tls_wanted`, :func:`tls_steps` and :func:`tls_changing`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_tls import tls_changing, tls_steps, tls_wanted
+
     try:
         looks = list(looks)
         wanted = tls_wanted(None if asked is None else bool(asked), looks)

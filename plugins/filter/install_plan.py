@@ -50,9 +50,9 @@ import pathlib
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._inventory import model_hardware, model_install
-from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_install, plan_install_step
-from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_inventory
+
+if t.TYPE_CHECKING:
+    from ansible_collections.reduced.footprint.plugins.module_utils._inventory import model_install
 
 
 def _names(value: t.Any) -> list[str]:
@@ -62,6 +62,9 @@ def _names(value: t.Any) -> list[str]:
 
 def install_plan(variables: t.Mapping[str, t.Mapping[str, t.Any]], names: t.Any = (), restart: t.Any = (), erase: t.Any = ()) -> dict[str, t.Any]:
     """Return the plan; see :func:`model_install.parse`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._inventory import model_install
+    from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_install, plan_install_step
+
     try:
         asked, again = _names(names), _names(restart)
         found = model_install.servers(asked, variables, _parse)
@@ -75,6 +78,8 @@ def install_plan(variables: t.Mapping[str, t.Mapping[str, t.Any]], names: t.Any 
 
 
 def _parse(name: str, variables: t.Mapping[str, t.Any]) -> model_install.Install:
+    from ansible_collections.reduced.footprint.plugins.module_utils._inventory import model_hardware, model_install
+
     path = f"servers.{name}"
     hardware = model_hardware.parse(variables.get("hardware"), f"{path}.hardware")
     bmc = variables.get("bmc") or {}
@@ -83,6 +88,9 @@ def _parse(name: str, variables: t.Mapping[str, t.Any]) -> model_install.Install
 
 
 def _one(install: model_install.Install, variables: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    from ansible_collections.reduced.footprint.plugins.module_utils._inventory import model_hardware, model_install, run_inventory
+    from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_install
+
     hosts = variables.get("footprint_known_hosts")
     if not hosts:
         raise InputError("is required for the host key of the server.", "footprint_known_hosts", "Use the inventory plugin reduced.footprint.nodes.")

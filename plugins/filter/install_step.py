@@ -58,13 +58,14 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_install_step
 
 
 def install_step(
     name: str, power: str = "", booted: bool = False, installed: bool = False, begun: int = -1, restart: bool = False
 ) -> dict[str, str]:
     """Return the step as plain values; see :func:`plan_install_step.choose`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_install_step
+
     if not isinstance(name, str):
         raise AnsibleFilterError(f"install_step: expected the name of a server, got {name!r}.")
     if not power and not installed:

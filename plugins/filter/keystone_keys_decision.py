@@ -50,13 +50,14 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._keystone.plan_fernet import decide
 
 
 def keystone_keys_decision(
     looks: t.Mapping[str, t.Mapping[str, t.Any] | None], rotate: bool = False, source: str | None = None
 ) -> dict[str, t.Any]:
     """Return the decision as plain values; see :func:`decide`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._keystone.plan_fernet import decide
+
     try:
         members = {
             name: {int(number): str(mark) for number, mark in look["fingerprints"].items()} if look else None for name, look in looks.items()

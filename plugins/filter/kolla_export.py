@@ -76,7 +76,6 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._cloud import plan_kolla
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 
 
@@ -89,6 +88,8 @@ def kolla_export(
     **wishes: t.Any,
 ) -> dict[str, t.Any]:
     """Return inventory and settings; see :mod:`plan_kolla`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._cloud import plan_kolla
+
     try:
         wish = plan_kolla.Wish(members, tuple(keep), virtual_address, **wishes)
         return {"settings": plan_kolla.settings(wish, hostvars), "inventory": plan_kolla.inventory(sample, wish, hostvars)}

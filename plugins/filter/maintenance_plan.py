@@ -98,9 +98,7 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_maintenance
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import MAINTENANCE
 
 
 def maintenance_plan(
@@ -120,6 +118,9 @@ def maintenance_plan(
     control_macs: t.Sequence[str] = (),
 ) -> dict[str, t.Any]:
     """Return the order of servers, or the plan of one; see :mod:`plan_maintenance`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_maintenance
+    from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import MAINTENANCE
+
     try:
         kept = MAINTENANCE.load(journal, "the file of the journal") if journal else None
         if not server:

@@ -55,11 +55,12 @@ _value:
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_address
 
 
 def member_addresses(hosts: t.Sequence[str], hostvars: t.Mapping[str, t.Mapping[str, t.Any]], variable: str) -> list[str]:
     """Return the addresses of hosts; see :func:`plan_address.member_addresses`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_address
+
     if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
         raise AnsibleFilterError(f"member_addresses: expected a list of hosts, got {hosts!r}")
     try:

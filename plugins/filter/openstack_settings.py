@@ -49,11 +49,12 @@ _value:
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._service.plan_settings import text_of
 
 
 def openstack_settings(settings: t.Mapping[str, t.Any], path: str = "settings") -> str:
     """Return the text of the file."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._service.plan_settings import text_of
+
     try:
         return text_of(settings, path)
     except InputError as error:

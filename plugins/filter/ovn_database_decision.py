@@ -59,7 +59,6 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._ovn import plan_ovn
 
 
 def ovn_database_decision(
@@ -70,6 +69,8 @@ def ovn_database_decision(
     started: bool = True,
 ) -> dict[str, t.Any]:
     """Return the decisions for all databases as plain values; see :func:`plan_ovn.decide_all`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._ovn import plan_ovn
+
     try:
         members = {name: facts["databases"] if facts else None for name, facts in looks.items()}
         return plan_ovn.decide_all(members, addresses, force or "", tuple(gone or ()), started)

@@ -64,7 +64,6 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.plan_facts import servers_from_variables
 
 
 def plan_servers(
@@ -75,6 +74,8 @@ def plan_servers(
     copies: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]] | None = None,
 ) -> list[dict[str, t.Any]]:
     """Return the servers as plain values; see :func:`servers_from_variables`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.plan_facts import servers_from_variables
+
     try:
         return servers_from_variables(hostvars, servers, vms or {}, nodes or {}, copies)
     except (KeyError, TypeError, AttributeError, ValueError) as error:

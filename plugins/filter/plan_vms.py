@@ -64,8 +64,6 @@ _value:
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import as_list
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.plan_facts import master_vm
 
 
 def plan_vms(
@@ -76,6 +74,9 @@ def plan_vms(
     destination: str | None = None,
 ) -> t.Any:
     """Return the VM details; see :func:`master_vm`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import as_list
+    from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.plan_facts import master_vm
+
     try:
         # the module reports other values
         return [*as_list(given, "vms"), *master_vm(hostvars, servers, vms or {}, destination)] if isinstance(given, (list, str)) else given

@@ -63,7 +63,6 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_quorums import quorums_of
 
 
 def quorum_members(
@@ -74,6 +73,8 @@ def quorum_members(
     places: t.Mapping[str, str] | None = None,
 ) -> dict[str, list[dict[str, t.Any]]]:
     """Return the members of each quorum; see :func:`quorums_of`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_quorums import quorums_of
+
     try:
         return quorums_of(looks, groups, names, environments, places or {})
     except (KeyError, TypeError, AttributeError, ValueError) as error:

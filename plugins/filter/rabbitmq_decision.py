@@ -61,7 +61,6 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import Member, decide
 
 
 def rabbitmq_decision(
@@ -72,6 +71,8 @@ def rabbitmq_decision(
     witnesses: t.Sequence[str] = (),
 ) -> dict[str, t.Any]:
     """Return the decision as plain values; see :func:`decide`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import Member, decide
+
     try:
         members = {name: Member.from_facts(name, nodes[name], facts) if facts else None for name, facts in looks.items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:

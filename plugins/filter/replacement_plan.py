@@ -77,7 +77,6 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_replacement
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
 
@@ -92,6 +91,8 @@ def replacement_plan(
     now: str = "",
 ) -> dict[str, t.Any]:
     """Return the plan of a replacement; see :mod:`plan_replacement`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_replacement
+
     try:
         request = plan_replacement.Request(
             *(str(wanted.get(key) or "") for key in ("name", "server")), bool(wanted.get("stop")), str(wanted.get("confirm") or ""), bool(wanted.get("again")),

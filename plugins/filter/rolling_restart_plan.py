@@ -75,9 +75,7 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_rolling import parse_request, plan
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import ROLLING_RESTART
 
 
 def rolling_restart_plan(
@@ -91,6 +89,9 @@ def rolling_restart_plan(
     forget: bool = False,
 ) -> dict[str, t.Any]:
     """Return the plan as plain values; see :func:`plan`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_rolling import parse_request, plan
+    from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import ROLLING_RESTART
+
     try:
         request = parse_request(action, components, accept_outage, forget)
         return plan(request, members, looks, ROLLING_RESTART.load(journal, "the file of the journal") if journal else None, now).as_dict()

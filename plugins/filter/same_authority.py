@@ -42,12 +42,13 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._certificate import run_certificate
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 
 
 def same_authority(present: str, wanted: str) -> bool:
     """Return whether two authorities are the same; see :func:`run_certificate.same_authority`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._certificate import run_certificate
+
     try:
         return run_certificate.same_authority(present, wanted)
     except FootprintError as error:

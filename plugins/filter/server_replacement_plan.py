@@ -85,7 +85,6 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import model_server_replacement, plan_server_replacement
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
 
@@ -101,6 +100,8 @@ def server_replacement_plan(
     power_uuid: str = "",
 ) -> dict[str, t.Any]:
     """Return the plan of a replacement; see :mod:`plan_server_replacement`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import model_server_replacement, plan_server_replacement
+
     try:
         request = model_server_replacement.Request(
             *(str(wanted.get(key) or "").strip() for key in ("name", "confirm", "bmc")), [str(one) for one in wanted.get("recreate") or ()]

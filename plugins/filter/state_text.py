@@ -45,11 +45,12 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import KINDS
 
 
 def state_text(values: t.Mapping[str, t.Any], kind: str) -> str:
     """Return the text of the file, with a line feed at its end."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import KINDS
+
     if kind not in KINDS:
         raise AnsibleFilterError(f"state_text: unknown kind {kind!r}; expected one of {', '.join(KINDS)}.")
     try:

@@ -74,7 +74,6 @@ _value:
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_clock import LIMIT, compare_clocks
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import build_status, read_results
 
 
 def status(
@@ -88,6 +87,8 @@ def status(
     clock_limit: float = LIMIT,
 ) -> dict[str, t.Any]:
     """Return the report on all hosts; see :func:`build_status`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import build_status, read_results
+
     try:
         found = read_results(members, looks, vms or {}, migrations, vm_hosts or {}, standbys or {})
         return build_status({**found, "clocks": compare_clocks(clocks or {}, float(clock_limit))})

@@ -48,11 +48,12 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_status_html
 
 
 def status_html(report: t.Mapping[str, t.Any], title: str = "", time: str = "") -> str:
     """Return the page; see :func:`plan_status_html.status_html`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_status_html
+
     try:
         return plan_status_html.status_html(report, str(title), str(time))
     except (KeyError, TypeError, AttributeError, ValueError) as error:

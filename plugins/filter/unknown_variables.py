@@ -40,11 +40,12 @@ _value:
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_names
 
 
 def unknown_variables(hostvars: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
     """Return the errors."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_names
+
     try:
         return run_names.unknown_variables({name: hostvars[name] for name in hostvars}, run_names.known_variables())
     except (KeyError, TypeError, AttributeError, ValueError) as error:

@@ -60,13 +60,14 @@ _value:
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.plan_request import standbys_of
 
 
 def vm_standbys(
     vms: t.Any, server: str, servers: t.Mapping[str, t.Sequence[str]], cluster: str = "default", name: str = "vms"
 ) -> list[dict[str, t.Any]]:
     """Return the VMs with a standby; see :func:`standbys_of`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._standby.plan_request import standbys_of
+
     try:
         return standbys_of(vms, server, servers, cluster, name)
     except FootprintError as error:

@@ -99,7 +99,7 @@ def yaml_and_ansible() -> t.Iterator[Step]:
     workspace.refresh()
     yield Step([_tool("yamllint"), "--strict", "."], COPY)
     argv = [_tool("ansible-lint"), "--offline", "--strict", "--profile", "production"]
-    yield Step(argv, COPY, env=CHECKED, expect=[r"Profile 'production' was required, and it passed"])
+    yield Step(argv, COPY, env=CHECKED, expect=[r"Profile 'production' was required, and it passed"], timeout=1200)
 
 
 def _sanity(*arguments: str) -> Step:
@@ -128,7 +128,7 @@ def sanity_everywhere() -> t.Iterator[Step]:
 
 def units() -> t.Iterator[Step]:
     """Run all unit tests."""
-    yield _pytest("units", "tests/unit", "--numprocesses=auto", "--dist=loadfile", timeout=1200)
+    yield _pytest("units", "tests/unit", "--numprocesses=auto", "--dist=loadfile", timeout=2400)
 
 
 def quick() -> t.Iterator[Step]:
