@@ -60,12 +60,13 @@ class Lab:
         checked = self.succeeds(name, "--check", "--diff", *arguments)
         assert checked.changed == 0, f"{name} would change in check mode: {checked.changed_tasks()}"
 
-    def fails(self, name: str, *arguments: str, words: t.Sequence[str]) -> None:
+    def fails(self, name: str, *arguments: str, words: t.Sequence[str]) -> PlayRun:
         """Run a playbook; it must fail and print all of ``words``."""
         done = self.play(name, *arguments)
         assert done.rc != 0, f"{name} {arguments} did not fail"
         missing = [word for word in words if word not in done.output]
         assert not missing, f"{name} does not say {missing}:\n{done.output[-4000:]}"
+        return done
 
     def no_key_left(self, source: str = "laptop") -> None:
         """Check that a finished migration left its key on neither machine and no fence around the VM."""

@@ -17,6 +17,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "lab"), str(ROOT / "tests" / "e2e"), str(ROOT / "tests/add_server"), str(pathlib.Path(__file__).resolve().parent)]
+sys.path.append(str(ROOT / "tests" / "metal"))
 
 from replace_lab import ReplaceLab  # noqa: E402
 
