@@ -66,11 +66,14 @@ def changed(base: str | None = None) -> list[str]:
     return [name for name in listed.split("\0") if name and (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
 
 
-def code_state() -> str:
-    """Return a digest of all files that can change the result of a test: everything but documentation."""
+def code_state(without: tuple[str, ...] = ()) -> str:
+    """Return a digest of all files that can change the result of a test: everything but documentation.
+
+    :arg without: beginnings of the paths of files that cannot change the result of this one.
+    """
     digest = hashlib.sha256()
     for name in tracked():
-        if not name.startswith(("docs/", "changelogs/", "benchmarks/")) and not name.endswith(".md"):
+        if not name.startswith(("docs/", "changelogs/", "benchmarks/", *without)) and not name.endswith(".md"):
             digest.update(name.encode() + b"\0" + hashlib.sha256((ROOT / name).read_bytes()).digest())
     return digest.hexdigest()
 

@@ -24,6 +24,7 @@ import sys
 import time
 import typing as t
 
+import migration_code
 from migration_kill import DESTINATION, LAB, ROOT, UNIT, journal, key_left, last_acknowledged, playbook, ssh, discard_migration
 
 sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT / "lab")]
@@ -311,7 +312,7 @@ def main() -> int:
     cells = [each for each in cells if not only or any(fault == each.fault and phase in ("", each.phase) for fault, _colon, phase in only)]
     if not arguments.keep:
         discard_migration()
-    results, good = Cells("migration-faults", ("held", "reason")), True
+    results, good = Cells("migration-faults", ("held", "reason"), migration_code.state()), True
     for cell in cells:
         key = (cell.fault, cell.when, cell.phase)
         if arguments.resume and results.held(key):

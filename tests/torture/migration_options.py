@@ -19,6 +19,7 @@ import sys
 import time
 import typing as t
 
+import migration_code
 from migration_faults import SERVICE_TIMEOUT, AddressWatch, await_true, lab, longest_pause, lost, settings, writing
 from migration_kill import ROOT, journal, last_acknowledged, playbook, ssh, discard_migration
 
@@ -102,7 +103,7 @@ def main() -> int:
     parser.add_argument("--resume", action="store_true", help="skip the combinations that passed with the same code")
     arguments = parser.parse_args()
     wanted = [each for each in (ALL if arguments.whole else PAIRS) if set(arguments.only) <= set(each)]
-    results, boot, good = Cells("migration-options", ("held",)), "", True
+    results, boot, good = Cells("migration-options", ("held",), migration_code.state()), "", True
     for combination in sorted(wanted):
         if arguments.resume and results.held(combination):
             continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pathlib
 import subprocess
+import sys
 import typing as t
 
 import pytest
@@ -57,3 +58,14 @@ def test_matrices_that_can_be_resumed_have_the_option() -> None:
         matrix = workspace.ROOT / "tests" / "torture" / f"migration_{script}.py"
         done = subprocess.run([workspace.BIN / "python", matrix, "--help"], capture_output=True, check=True)
         assert b"--resume" in done.stdout
+
+
+def test_a_matrix_of_the_migration_is_continued_after_changes_of_other_subjects() -> None:
+    sys.path.insert(0, str(workspace.ROOT / "tests" / "torture"))
+    import migration_code  # pylint: disable=import-outside-toplevel
+
+    known = workspace.tracked()
+    assert not [start for start in migration_code.OTHERS if not any(name.startswith(start) for name in known)], "nothing begins with it"
+    needed = ("plugins/module_utils/_migrate/", "plugins/module_utils/_remote/", "plugins/module_utils/_vm/", "roles/master_migrate/", "roles/virt_host/", "lab/")
+    assert not [start for start in needed if start.startswith(migration_code.OTHERS)]
+    assert migration_code.state() != workspace.code_state()
