@@ -256,6 +256,7 @@ def test_migrate_in_check_mode_changes_nothing(lab: Lab) -> None:
     assert touched == []
 
 
+@pytest.mark.whole  # boots the copy, as the next test does; tests/rehearse has more failures
 def test_failed_rehearsal_does_not_affect_the_source(lab: Lab) -> None:
     checks = [{"type": "tcp", "port": 3306}, {"type": "tcp", "port": 9}]
     limits = {"master_migrate_health_checks": checks, "master_migrate_rehearse_timeout": 90}
