@@ -19,7 +19,7 @@ description:
     this, so the module can be run again after a kill, a lost connection or a power loss, and resumes the move.
   - The old copy is kept on the source, off, until O(state=confirmed) removes it or O(state=returned) moves the VM back.
     M(reduced.footprint.vm_define) neither starts nor defines again a VM that was moved away.
-  - The tasks file C(playbooks/tasks/move_vm.yml) and the playbook C(reduced.footprint.move_vm) place the one-time ssh
+  - The tasks file C(playbooks/tasks/move_vm_steps.yml) and the playbook C(reduced.footprint.move_vm) place the one-time ssh
     key and read the host keys of the destination.
 extends_documentation_fragment:
   - reduced.footprint.attributes

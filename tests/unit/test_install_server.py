@@ -15,7 +15,7 @@ import yaml
 
 from tests.support.control_node import ROOT, ControlNode
 
-FILES = ("install_boot", "install_boot_device", "install_server", "install_write")
+FILES = ("install_boot", "install_boot_device", "install_server_steps", "install_write")
 
 
 @pytest.fixture(name="control")
@@ -42,7 +42,7 @@ def install(control: ControlNode) -> tuple[int, str]:
         "install_server_timeout": 5,
     }
     report = {"ansible.builtin.debug": {"msg": "failed: {{ __install_error | default('nothing') }}"}}
-    return control.play([{"ansible.builtin.include_tasks": "install_server.yml"}, report], ansible_connection="local", **values)
+    return control.play([{"ansible.builtin.include_tasks": "install_server_steps.yml"}, report], ansible_connection="local", **values)
 
 
 def test_a_server_that_did_not_boot_over_the_network_is_not_restarted_by_the_next_run(control: ControlNode) -> None:

@@ -81,7 +81,7 @@ def test_the_control_node_is_not_shut_down(control: ControlNode) -> None:
 def test_a_vm_that_was_moved_is_copied_to_its_standby_again(tmp_path: pathlib.Path, action: str, asked: int) -> None:
     control = ControlNode(tmp_path, "vm_standby_info")
     control.answers = {"vm_standby_info metal2": {"standbys": []}}
-    block = next(task["block"] for task in yaml.safe_load((ROOT / "playbooks/tasks/maintain_virt_node.yml").read_text("utf-8")) if "rescue" in task)
+    block = next(task["block"] for task in yaml.safe_load((ROOT / "playbooks/tasks/maintain_virt_node_steps.yml").read_text("utf-8")) if "rescue" in task)
     names = [task["name"] for task in block]
     tasks = [task for task in block if "standby" in task["name"]]
     assert names.index("Return the virtual machines that were moved") < names.index(tasks[0]["name"]) and len(tasks) == 2

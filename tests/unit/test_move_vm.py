@@ -34,7 +34,7 @@ def test_the_witnesses_forget_the_start_before_the_standby_does(tmp_path: pathli
         "vm_standby metal1": {"changed": True},
         "vm_standby metal2": {"changed": True},
     }
-    tasks = yaml.safe_load((ROOT / "playbooks/tasks/move_vm.yml").read_text("utf-8"))[-1:]
+    tasks = yaml.safe_load((ROOT / "playbooks/tasks/move_vm_steps.yml").read_text("utf-8"))[-1:]
     # metal2 is destination and witness here
     values = {"move_vm_id": "notes", "move_vm_destination": "metal2", "move_vm_state": "moved", "standby_witnesses": ["metal2"], "footprint_cluster": "lab"}
     code, output = control.play(tasks, "metal1", **values)
@@ -76,7 +76,7 @@ def test_copies_end_only_with_the_move(tmp_path: pathlib.Path, part: str, state:
         "vm_move metal1": result,
         "vm_move metal1 check": rehearsed,
     }
-    tasks = yaml.safe_load((ROOT / "playbooks/tasks/move_vm.yml").read_text("utf-8"))
+    tasks = yaml.safe_load((ROOT / "playbooks/tasks/move_vm_steps.yml").read_text("utf-8"))
     tasks = [task for task in tasks if task["name"] in COPIES]
     if check:
         control.answers["vm_move metal1"] = control.answers["vm_move metal1 check"] = rehearsed if part == "source" and state == "moved" else result
@@ -107,7 +107,7 @@ def test_the_key_of_a_running_worker_is_kept(tmp_path: pathlib.Path, failed: boo
     # the module has waited for wait_timeout, or not at all, or has refused a call while the worker runs
     control = ControlNode(tmp_path, "vm_move", "one_time_key")
     control.answers = {"vm_move metal1": {"failed": failed, **({"move": result} if result else {})}, "one_time_key metal2": {}}
-    tasks = yaml.safe_load((ROOT / "playbooks/tasks/move_vm.yml").read_text("utf-8"))
+    tasks = yaml.safe_load((ROOT / "playbooks/tasks/move_vm_steps.yml").read_text("utf-8"))
     tasks = [task for task in tasks if task["name"] == "Move the VM"]
     values = {"__move_vm_prepared": {"public_key": "ssh-ed25519 AAAA"}, "footprint_cluster": "lab"}
     code, output = control.play(tasks, "metal1", move_vm_id="notes", move_vm_state="returned", move_vm_destination="metal2", **values)
@@ -126,7 +126,7 @@ def test_host_keys_of_a_server_that_listens_on_one_address_only(tmp_path: pathli
         "slurp metal2": {"content": base64.b64encode(b"ssh-ed25519 BBBB root@metal2\n").decode(), "encoding": "base64"},
         "vm_move metal1": {"move": {"state": "moved"}},
     }
-    tasks = yaml.safe_load((ROOT / "playbooks/tasks/move_vm.yml").read_text("utf-8"))
+    tasks = yaml.safe_load((ROOT / "playbooks/tasks/move_vm_steps.yml").read_text("utf-8"))
     names = [task["name"] for task in tasks]
     tasks = tasks[names.index("Read the host keys of the destination") : names.index("Move the VM") + 1]
     tasks = [task for task in tasks if task["name"] != "Pause the copies to the standby"]
@@ -188,7 +188,7 @@ def test_a_destination_without_an_address_is_refused_first(tmp_path: pathlib.Pat
     # later, the copies to the standby would have been removed
     control = ControlNode(tmp_path)
     control.more = {"metal3": {"ansible_host": address}}
-    step = yaml.safe_load((ROOT / "playbooks/tasks/move_vm.yml").read_text("utf-8"))[0]
+    step = yaml.safe_load((ROOT / "playbooks/tasks/move_vm_steps.yml").read_text("utf-8"))[0]
     code, output = control.play([step], "metal1", move_vm_destination="metal3", move_vm_options=options)
     assert (code == 0) == good, output
     assert good or f"ansible_host of metal3: {address} is a name." in " ".join(output.split()), output

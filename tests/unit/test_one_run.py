@@ -21,7 +21,7 @@ from tests.support.control_node import ROOT, ControlNode
 CHANGING = {
     "deploy_controllers": "tasks/deploy_step.yml",
     "rolling_restart": "tasks/rolling_restart_step.yml",
-    "maintain_virt_node": "tasks/maintain_virt_node.yml",
+    "maintain_virt_node": "tasks/maintain_virt_node_steps.yml",
     "add_server": "tasks/add_server_move.yml",
     "replace_controller": "tasks/replace_controller_retire.yml",
     # of VMs that are started from their copies

@@ -161,6 +161,12 @@ def test_the_administrator_s_password_is_not_an_argument_of_modules() -> None:
     assert found == {"cloud_login.yml"}
 
 
+def test_tasks_files_have_other_names_than_playbooks() -> None:
+    # a file that is included by an included one is looked for beside the playbook first
+    tasks = {path.name for path in PLAYBOOKS.glob("tasks/*.yml")}
+    assert not tasks & {path.name for path in PLAYBOOKS.glob("*.yml")}
+
+
 def test_a_playbook_that_asks_the_control_plane_finds_new_controllers_first() -> None:
     # in a job of AWX the inventory has no address of a controller that was created after it began, so that it would count as lost
     asking = {path.stem for path, text in FILES.items() if "controlplane_look.yml" in text and path.parent.name == "tasks"}
@@ -173,7 +179,7 @@ def test_what_is_kept_next_to_the_inventory_is_hidden() -> None:
     # Ansible reads each other file of a folder that is an inventory: an image fails, and an inventory of another tool adds its groups
     files = [*PLAYBOOKS.glob("**/*.yml"), *PLAYBOOKS.parent.glob("roles/*/*/*.yml")]
     found = {path: re.findall(r"\binventory_dir\b[^/]*/(.)", path.read_text("utf-8")) for path in files}
-    assert {path.name for path, first in found.items() if first} >= {"export_kolla.yml", "build_image.yml", "verify_cloud.yml"}
+    assert {path.name for path, first in found.items() if first} >= {"export_kolla.yml", "build_image.yml", "verify_cloud_steps.yml"}
     assert [str(path) for path, first in found.items() if set(first) - {"."}] == []
 
 

@@ -77,7 +77,7 @@ def test_the_temporary_host_key_is_removed_after_a_failure(control: ControlNode)
 
 def start(control: ControlNode) -> tuple[int, str]:
     """Run the steps that start a VM from its copy on metal1."""
-    (control.folder / "move_vm.yml").write_text("[]\n", "utf-8")
+    (control.folder / "move_vm_steps.yml").write_text("[]\n", "utf-8")
     (control.folder / "start.yml").write_text((ROOT / "playbooks/tasks/replace_server_standby.yml").read_text("utf-8"), "utf-8")
     vm = {"id": "notes", "name": "notes", "way": "standby", "server": "metal1", "copy": "20261126T100000Z"}
     plan = {"name": "metal2", "proof": "person metal2"}

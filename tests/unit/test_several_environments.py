@@ -70,7 +70,7 @@ def test_patch_day_keeps_the_majority_of_each_environment(control: ControlNode) 
 
 @pytest.mark.parametrize("down", ["", "a1", "b3"])
 def test_after_its_restart_each_environment_is_checked(down: str, control: ControlNode) -> None:
-    block = next(task["block"] for task in yaml.safe_load((ROOT / "playbooks/tasks/maintain_virt_node.yml").read_text("utf-8")) if "rescue" in task)
+    block = next(task["block"] for task in yaml.safe_load((ROOT / "playbooks/tasks/maintain_virt_node_steps.yml").read_text("utf-8")) if "rescue" in task)
     (task,) = [task for task in block if task["name"] == "Check that the control plane is healthy"]
     members = {name: {"galera": [host for host in PLACES if NAMES[host[0]] == name]} for name in NAMES.values()}
     looks = {host: {} if host == down else look(galera=galera()) for host in PLACES}
