@@ -87,3 +87,15 @@ def test_a_vm_that_was_moved_is_copied_to_its_standby_again(tmp_path: pathlib.Pa
     assert names.index("Return the virtual machines that were moved") < names.index(tasks[0]["name"]) and len(tasks) == 2
     code, output = control.play(tasks, "metal2", __maintain_plan={"steps": [{"name": "web", "action": action}]})
     assert code == 0 and len(control.calls("vm_standby_info")) == asked, output
+
+
+@pytest.mark.parametrize(("failed", "said"), [("web", "Shut down: web: the VM is not off. The"), ("", "Shut down: it is full. The")])
+def test_the_report_names_the_vm_that_failed(tmp_path: pathlib.Path, failed: str, said: str) -> None:
+    control = ControlNode(tmp_path, "server_power")
+    control.answers = {"server_power metal2": {"failed": True, "msg": "the VM is not off."}}
+    rescue = next(task["rescue"] for task in yaml.safe_load((ROOT / "playbooks/tasks/maintain_virt_node_steps.yml").read_text("utf-8")) if "rescue" in task)
+    task: dict[str, t.Any] = {"name": "Shut down", "ansible.builtin.fail": {"msg": "it is full."}}
+    if failed:
+        task = {"name": "Shut down", "reduced.footprint.server_power": {"vm": "{{ item.name }}"}, "loop": [{"name": failed}]}
+    code, output = control.play([{"block": [task], "rescue": rescue}], "metal2", __maintain_plan={"steps": [{"name": "web"}]})
+    assert code != 0 and f"metal2: {said} maintenance stops here, and no other server is changed. Its VMs are web." in " ".join(output.split()), output

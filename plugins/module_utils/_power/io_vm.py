@@ -12,9 +12,11 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._power import model_power, xml_boot
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_container_process, io_domains, io_moved
 
 _POLL = 0.5
+# seconds for libvirt to notice the end of a container
+_EXIT_DETECTION = 5.0
 _CONTAINER = "a container has no firmware"
 
 
@@ -96,17 +98,24 @@ class VmMachine(io_domains.DomainHost):
 
         :raises BackendError: the state is another one after the timeout.
         """
-        deadline = time.monotonic() + timeout
+        deadline, ended = time.monotonic() + timeout, None
         while True:
             found = self.read()
             if found.state == state:
                 return found
+            if state == model_power.OFF and self._forgotten():
+                ended = ended or time.monotonic()
+                if time.monotonic() - ended >= _EXIT_DETECTION:
+                    self._destroy()
             if time.monotonic() >= deadline:
                 hint = "Raise wait_timeout, check that the guest reacts to a shutdown, or use state: off."
                 raise BackendError(f"the VM is not {state} after {timeout:g} s: it is {found.state}.", hint=hint)
             time.sleep(_POLL)
 
     def _soft(self) -> None:
+        if self._forgotten():
+            # it has ended already
+            return
         domain = self._lookup(self._uuid)
         with io_domains.libvirt_errors("cannot shut down"):
             with contextlib.suppress(io_domains.libvirt.libvirtError):
@@ -114,6 +123,14 @@ class VmMachine(io_domains.DomainHost):
                 self._resume(domain)
             if not self._request_shutdown(domain):
                 raise BackendError("the VM takes no shutdown request.", hint="Use state: off.")
+
+    def _forgotten(self) -> bool:
+        with io_domains.libvirt_errors("cannot be queried"):
+            try:
+                return self.local and io_container_process.forgotten(self._lookup(self._uuid))
+            except io_domains.libvirt.libvirtError:
+                # a transient one is gone
+                return False
 
     def _destroy(self) -> None:
         domain = self._lookup(self._uuid)

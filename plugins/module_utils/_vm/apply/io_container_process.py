@@ -29,6 +29,11 @@ def ended(process: int | None) -> bool:
     return process is not None and not os.path.exists(f"/proc/{process}")
 
 
+def forgotten(domain: t.Any) -> bool:
+    """Whether libvirt on this host reports a container as running whose process has ended: a libvirtd that no longer tracks it does so for ever."""
+    return domain.OSType() == "exe" and bool(domain.isActive()) and not os.path.exists(f"/proc/{domain.ID()}")
+
+
 def ask_systemd(process: int) -> bool:
     """Ask the systemd of a container to power off; false when its init is not systemd.
 

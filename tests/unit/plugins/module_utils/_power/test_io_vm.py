@@ -105,3 +105,24 @@ def test_a_copy_that_must_not_run_is_not_resumed_either(machine: t.Any, monkeypa
     monkeypatch.setattr(io_vm.io_moved, "read", lambda uuid: None)
     run_power.ensure(params, False)
     assert done == [operation]
+
+
+@pytest.mark.parametrize("process, ended", [("1", False), ("no-such-process", True)])
+def test_a_container_that_libvirt_no_longer_tracks_is_off_after_its_end(
+    machine: t.Any, monkeypatch: pytest.MonkeyPatch, process: str, ended: bool
+) -> None:
+    destroyed: list[bool] = []
+    domain = {"OSType": "exe", "isActive": True, "ID": process}
+    calls = {name: (lambda value=value: value) for name, value in domain.items()}
+    monkeypatch.setattr(machine, "_lookup", lambda uuid: types.SimpleNamespace(**calls, destroy=lambda: destroyed.append(True)))
+    monkeypatch.setattr(machine, "_resume", lambda domain: None)
+    monkeypatch.setattr(machine, "read", lambda: model_power.Power("off" if destroyed else "on", None, False, None, {}, "u"))
+    monkeypatch.setattr(machine, "_request_shutdown", lambda domain: not ended or pytest.fail("it has ended"))
+    monkeypatch.setattr(io_vm, "_EXIT_DETECTION", 0.1)
+    machine.set_power("soft")
+    if ended:
+        assert machine.wait("off", 30).state == "off" and destroyed == [True]
+    else:
+        with pytest.raises(BackendError, match="the VM is not off after 1 s: it is on"):
+            machine.wait("off", 1)
+        assert not destroyed
