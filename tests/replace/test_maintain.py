@@ -25,7 +25,8 @@ from support import eventually
 
 pytestmark = pytest.mark.chapter
 
-MOVED = ("-e", json.dumps({"maintain_virt_node_destinations": {NOTES: "metal1"}}))
+# the machine that counts does not react to a shutdown
+MOVED = ("-e", json.dumps({"maintain_virt_node_destinations": {NOTES: "metal1"}, "maintain_virt_node_move_options": {"force": True, "shutdown_timeout": 5}}))
 REFUSED = "maintain_virt_node_servers=metal3"
 
 
