@@ -13,12 +13,12 @@ author:
   - reduced.footprint authors (@reduced-footprint)
 description:
   - Runs on the host that another host must reach as root. For a migration this is the source, for a move of a VM the
-    destination, for copies of a VM its standby.
+    destination, for copies of a VM its standby. For claims of a standby that starts the VM by itself, it is each witness.
   - The line in root's C(authorized_keys) has C(restrict), an C(expiry-time) and a C(command) that runs the commands of that
     migration or move and refuses all others. Shell, terminal and forwarding are not available. Refused commands are recorded in
     the system log.
   - The key is accepted for 24 hours. While it is in use, this time is extended every hour, for 14 days at most. With
-    O(purpose=standby) it is permanent.
+    O(purpose=standby) and O(purpose=takeover) it is permanent.
   - The worker of the migration or move withdraws the key when it ends. Use O(state=absent) for a key that was never used.
 extends_documentation_fragment:
   - reduced.footprint.attributes
@@ -30,12 +30,13 @@ options:
     type: str
     required: true
   cluster:
-    description: Name of the cluster of the VM. Required for O(purpose=standby), because several clusters may use one standby or witness.
+    description: Name of the cluster of the VM. Required for O(purpose=standby) and O(purpose=takeover), because several clusters may use one
+      standby or witness.
     type: str
   purpose:
-    description: Purpose of the key.
+    description: Purpose of the key. O(state=absent) of V(standby) withdraws that of V(takeover) for the same VM as well.
     type: str
-    choices: [migrate, move, standby]
+    choices: [migrate, move, standby, takeover]
     required: true
   state:
     description: Whether the key must be present or absent.
@@ -65,7 +66,8 @@ notes:
     and change addresses there. It can write no file except the migration's own state.
   - With O(purpose=move) the key can create VMs on the host and access its libvirt, which is equivalent to root there.
   - With O(purpose=standby) the key can write copies of that VM below the folder C(standby) of a storage pool, and read whether the VM
-    was started on the host. It can start nothing and read no file.
+    was started on the host, and renew the lease of a VM that its standby starts by itself. It can start nothing and read no file.
+  - With O(purpose=takeover) the key can claim that VM for its standby, which is refused while the server of the VM renews its lease.
 seealso:
   - module: reduced.footprint.master_migrate
   - module: reduced.footprint.vm_move
@@ -122,13 +124,13 @@ def main() -> None:
         argument_spec={
             "name": {"type": "str", "required": True},
             "cluster": {"type": "str"},
-            "purpose": {"type": "str", "choices": ["migrate", "move", "standby"], "required": True},
+            "purpose": {"type": "str", "choices": ["migrate", "move", "standby", "takeover"], "required": True},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "public_key": {"type": "str", "no_log": False},
             "allowed_from": {"type": "list", "elements": "str", "default": []},
             "commands": {"type": "list", "elements": "list", "default": []},
         },
-        required_if=[("state", "present", ["public_key"]), ("purpose", "standby", ["cluster"])],
+        required_if=[("state", "present", ["public_key"]), ("purpose", "standby", ["cluster"]), ("purpose", "takeover", ["cluster"])],
         supports_check_mode=True,
     )
     try:

@@ -15,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from standby_pair import POOL, ROOT, SAMPLER, VM, Pair, Server, eventually, lab  # noqa: E402
+from standby_pair import POOL, PROCESSES, ROOT, SAMPLER, VM, Pair, Server, Trio, eventually, lab  # noqa: E402
 from rflab.plays import play  # noqa: E402
 from rflab.settings import current  # noqa: E402
 
@@ -56,11 +56,27 @@ def fixture_pair(servers: Pair) -> t.Iterator[Pair]:
 def _clear(server: Server) -> None:
     server.ssh(
         f"systemctl disable --quiet --now reduced-footprint-standby-{VM}.timer reduced-footprint-standby-guard.service; systemctl stop sampler; "
-        f"systemctl stop reduced-footprint-standby-{VM}.service; "
-        f"rm -f /etc/systemd/system/reduced-footprint-standby-*; systemctl daemon-reload; "
+        f"systemctl stop reduced-footprint-standby-{VM}.service; systemctl stop reduced-footprint-standby-lease reduced-footprint-standby-takeover; "
+        f"rm -f /etc/systemd/system/reduced-footprint-standby-* /etc/systemd/system/*.wants/reduced-footprint-standby-*; systemctl daemon-reload; "
         f"virsh -q destroy {VM}; virsh -q undefine {VM} --nvram --checkpoints-metadata; "
-        "rm -rf /run/libvirt/rf-* /run/reduced.footprint/standby /var/lib/reduced.footprint/standby* /var/lib/reduced.footprint/move* /root/samples "
+        "rm -rf /run/libvirt/rf-* /run/reduced.footprint/standby* /var/lib/reduced.footprint/standby* /var/lib/reduced.footprint/move* /root/samples "
         f"{POOL}/{VM}-disk* {POOL}/.{VM}* {POOL}/standby /etc/libvirt/hooks/qemu.d; "
         "sed -i '/reduced.footprint-migrate/d' /root/.ssh/authorized_keys",
         check=False,
     )
+
+
+@pytest.fixture(name="trio")
+def fixture_trio(pair: Pair) -> t.Iterator[Trio]:
+    """Add a witness, and sample the processes of the machine instead of asking libvirt."""
+    trio = Trio()
+    trio.join()
+    subprocess.run([str(ROOT / "lab" / "lab"), "start", trio.witness.name], check=False, capture_output=True)
+    eventually("the witness answers", lambda: trio.witness.ssh("echo up", check=False).strip() == "up", 120)
+    _clear(trio.witness)
+    for server in (pair.here, pair.there):
+        server.ssh("systemctl stop sampler; rm -f /root/samples")
+        server.ssh("cat > /root/sampler.py", given=PROCESSES.encode())
+        trio.sample(server)
+    yield trio
+    trio.join()

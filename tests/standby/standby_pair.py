@@ -32,6 +32,22 @@ while True:
         out.write(f"{{time.time():.2f}} {{said or 'gone'}}\\n")
     time.sleep(0.2)
 """
+# the same without libvirt, whose answers may take longer than a sample
+PROCESSES = """
+import glob, time
+while True:
+    found = "gone"
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            words = open(path, "rb").read().split(b"\\0")
+        except OSError:
+            continue
+        if b"qemu" in words[0] and b"-uuid" in words:
+            found = "running"
+    with open("/root/samples", "a") as out:
+        out.write(f"{time.time():.2f} {found}\\n")
+    time.sleep(0.2)
+"""
 # runs on the server of the VM: kills the worker as soon as its journal is in a phase
 KILLER = f"""
 import json, subprocess, sys, time
@@ -106,6 +122,53 @@ class Pair:
         """Return the number that the machine has written most recently, from its memory."""
         said = self.here.ssh("virsh", "qemu-monitor-command", "--hmp", VM, "'xp /1xw 0x8000'")
         return int(said.split()[1], 16)
+
+
+class Trio(Pair):
+    """The pair with a witness, the lab's laptop; the second server starts the machine by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.witness = Server("laptop", f"{current().net}.2")
+
+    def place(self, server: Server, purpose: str, key: str, address: str) -> None:
+        """Place a key."""
+        server.call("key", {"name": VM, "cluster": CLUSTER, "purpose": purpose, "state": "present", "public_key": key, "allowed_from": [address]})
+
+    def voter(self, server: Server) -> dict[str, t.Any]:
+        """Return a machine as the module gets it."""
+        return {"host": server.address, "name": server.name, "host_keys": server.ssh("cat", "/etc/ssh/ssh_host_ed25519_key.pub").splitlines()}
+
+    def automatic(self, **options: t.Any) -> dict[str, t.Any]:
+        """Copy the machine, and let the second server start it by itself, with the keys that the role places."""
+        witness = self.voter(self.witness)
+        key = self.here.call("standby", {"id": VM, "cluster": CLUSTER, "state": "prepared"})["public_key"]
+        self.place(self.witness, "standby", key, self.here.address)
+        given = {"id": VM, "cluster": CLUSTER, "state": "watched", "source": self.there.name, "witnesses": [witness]}
+        self.place(self.witness, "takeover", self.there.call("standby", given)["public_key"], self.there.address)
+        # no machine of the lab has a hardware watchdog
+        return self.present(witnesses=[witness], automatic=True, watchdog="none", source=self.here.name, **options)
+
+    def sample(self, server: Server) -> None:
+        """Sample the machine on a server."""
+        server.ssh("systemctl reset-failed sampler 2>/dev/null; systemd-run --quiet --unit=sampler python3 /root/sampler.py", check=False)
+
+    def split(self, *pairs: tuple[Server, Server]) -> None:
+        """Drop all frames between two machines, for each pair."""
+        nic = current().host_nic
+        both = [each for one, other in pairs for each in ((one.name, other.name), (other.name, one.name))]
+        drops = "".join(f'  iifname "{nic(one)}" oifname "{nic(other)}" drop\n' for one, other in both)
+        rules = f"table bridge {self._table}\ndelete table bridge {self._table}\n"
+        rules += f"table bridge {self._table} {{\n chain forward {{\n  type filter hook forward priority -300;\n{drops} }}\n}}\n"
+        subprocess.run(["nft", "-f", "-"], input=rules, encoding="ascii", check=True)
+
+    def join(self) -> None:
+        """Remove all cuts."""
+        subprocess.run(["nft", "delete", "table", "bridge", self._table], check=False, capture_output=True)
+
+    @property
+    def _table(self) -> str:
+        return f"rf_standby_{current().bridge.replace('-', '_')}"
 
 
 def written(server: Server, path: str, form: str = "qcow2") -> tuple[int, int]:

@@ -290,7 +290,8 @@ def _standby(entry: t.Mapping[str, t.Any]) -> Line:
     if entry["state"] == _STARTED and not entry.get("phase"):
         return Line(topic, True, f"was started on its standby, as {entry['server']} has recorded as a witness", note=True)
     if entry["state"] == _STARTED:
-        text = f"was started on {entry['server']} from its copy of {entry.get('copied')}, without a standby; the way back is move_vm"
+        itself = f" by itself at {entry['taken_over']}" if entry.get("taken_over") else ""
+        text = f"was started on {entry['server']}{itself} from its copy of {entry.get('copied')}, without a standby; the way back is move_vm"
         return Line(topic, True, text, note=True)
     if entry.get("age_seconds") is None:
         text = "has no verified copy"
@@ -299,6 +300,10 @@ def _standby(entry: t.Mapping[str, t.Any]) -> Line:
         size = size_text(int(entry.get("used_bytes") or 0) or 1)
         text = f"copy on {there}, {entry['age_seconds']:.0f} s old, made in {entry.get('duration_seconds') or 0:.1f} s, {size} there"
     problem = entry.get("problem")
+    if entry.get("automatic") and entry["part"] == "source":
+        idle = entry.get("automatic_problem")
+        text = f"{text}, is started there by itself"
+        problem = problem or (f"not at present: {idle}" if idle else None)
     if entry["part"] == "standby":
         problem = "its server does not report it"
     if problem:

@@ -57,15 +57,21 @@ def _protected(read: t.Callable[[], bytes]) -> list[str]:
 
 def _is_short(purpose: str, name: str, requested: str) -> bool:
     """Whether a command runs in this process: short ones of the source's agent, because a new process would add to the downtime, and
-    those of a standby, whose key needs no renewal."""
+    those of a standby and a witness, whose keys need no renewal."""
     wanted = model_one_time_key.parse_command(purpose, name, requested)
     if not isinstance(wanted, model_one_time_key.Program):
         return False
-    return wanted.module.endswith("._standby.run_agent") or wanted.module.endswith("._migrate.source.run_agent") and wanted.arguments[0] not in _LONG
+    if wanted.module.endswith(("._standby.run_agent", "._standby.run_grantor")):
+        return True
+    return wanted.module.endswith("._migrate.source.run_agent") and wanted.arguments[0] not in _LONG
 
 
 def _answer(name: str, until: float, wanted: t.Any) -> int:
     """Run a command of an agent in this process."""
+    if wanted.module.endswith("._standby.run_grantor"):
+        from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_grantor
+
+        return run_grantor.main(list(wanted.arguments))
     if wanted.module.endswith("._standby.run_agent"):
         from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_agent as standby_agent
 

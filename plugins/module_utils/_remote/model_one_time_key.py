@@ -16,10 +16,10 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
-MIGRATE, MOVE, STANDBY = "migrate", "move", "standby"
-PURPOSES = (MIGRATE, MOVE, STANDBY)
+MIGRATE, MOVE, STANDBY, TAKEOVER = "migrate", "move", "standby", "takeover"
+PURPOSES = (MIGRATE, MOVE, STANDBY, TAKEOVER)
 #: Keys that do not expire: they are withdrawn with what they are for.
-PERMANENT = frozenset((STANDBY,))
+PERMANENT = frozenset((STANDBY, TAKEOVER))
 #: Prefix of the comment of every one-time key, before the name.
 MARKER = "reduced.footprint-migrate"
 #: Lifetime of a key after it was placed or last renewed, in seconds.
@@ -37,7 +37,8 @@ _PROGRAMS: t.Mapping[str, t.Mapping[str, int]] = {
     # module → number of its arguments; the last one is the key's name
     MIGRATE: {"_migrate.source.run_agent": 2, "_remote.run_manifest_agent": 1, "_migrate.disks.run_block_agent": 1},
     MOVE: {"_move.run_agent": 2, "_move.run_channel": 2},
-    STANDBY: {"_standby.run_agent": 2, "_standby.run_channel": 2},
+    STANDBY: {"_standby.run_agent": 2, "_standby.run_channel": 2, "_standby.run_grantor": 2},
+    TAKEOVER: {"_standby.run_grantor": 2},
 }
 #: Commands of the source's agent that a one-time key may run; all others are run by the source itself or only in the VM.
 SOURCE_COMMANDS = frozenset(("mirror", "facts", "state", "quiesce", "renew", "detach", "restore", "hand_over", "confirm", "run", "leave", "forget_key"))
@@ -46,6 +47,7 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _LIBRARY_FILE = re.escape(LIBRARY) + r"/[0-9a-f]{32}\.zip"
 _PROGRAM = re.compile(rf"\APYTHONPATH={_LIBRARY_FILE} python3 -m {re.escape(_PACKAGE)}\.([a-z_.]+)((?: {_NAME}(?:@{_NAME})?)+)\Z")
 _STANDBY_KEY = re.compile(rf"\A{STANDBY}-({_NAME})@({_NAME})\Z")
+_TAKEOVER_KEY = re.compile(rf"\A{TAKEOVER}-({_NAME})@({_NAME})\Z")
 _INSTALL = re.compile(rf"\Atest -s ({_LIBRARY_FILE}) \|\| ")
 _EXPIRY = re.compile(r'expiry-time="[0-9]+Z?"')
 # rsync's short options that copy attributes, select what is compared, or only report
@@ -96,10 +98,21 @@ def install_command(target: str) -> str:
     return f"test -s {target} || (umask 077; mkdir -p {LIBRARY} && cat > {target}.new && mv {target}.new {target})"
 
 
+def takeover_key(cluster: str, vm_id: str) -> str:
+    """Name of the key with which the standby of a VM claims it from the witnesses."""
+    return f"{TAKEOVER}-{vm_id}@{cluster}"
+
+
+def parse_takeover_key(name: str) -> tuple[str, str] | None:
+    """Return cluster and ID of the VM from the name of the key of its standby, ``None`` if it is not the name of such a key."""
+    found = _TAKEOVER_KEY.match(name)
+    return (found.group(2), found.group(1)) if found else None
+
+
 def parse_command(purpose: str, name: str, text: str) -> Program | Rsync | Installed:
     """Parse the command of a session.
 
-    :arg purpose: the purpose of the key, ``migrate`` or ``move``.
+    :arg purpose: the purpose of the key.
     :arg name: name of the key; programs are accepted for this migration or move only.
     :raises InputError: the command is not allowed.
     """
@@ -111,7 +124,7 @@ def parse_command(purpose: str, name: str, text: str) -> Program | Rsync | Insta
         arguments = tuple(found.group(2).split())
         if _PROGRAMS[purpose].get(found.group(1)) == len(arguments) and arguments[-1] == name and arguments[0] not in ("watch", "maintain"):
             return Program(f"{_PACKAGE}.{found.group(1)}", arguments)
-    elif text.startswith("rsync --server ") and purpose != STANDBY:
+    elif text.startswith("rsync --server ") and purpose not in PERMANENT:
         try:
             words = shlex.split(text)
         except ValueError as error:

@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import number
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import choice, number
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_standby import LEAST_INTERVAL, MOST_COPIES, MOST_INTERVAL
@@ -52,6 +52,8 @@ class Job(t.NamedTuple):
     """What is copied, where to, and how often.
 
     :arg former: earlier standbys that may still have copies, and earlier witnesses that may still accept the key.
+    :arg automatic: whether the standby starts the VM by itself.
+    :arg watchdog: what resets this server then, if everything else hangs: ``required`` (a hardware watchdog), ``software`` or ``none``.
     """
 
     id: str
@@ -66,6 +68,8 @@ class Job(t.NamedTuple):
     bandwidth_limit: int
     source: str
     former: tuple[str, ...] = ()
+    automatic: bool = False
+    watchdog: str = "required"
 
     @property
     def accepting(self) -> tuple[str, ...]:
@@ -202,6 +206,9 @@ def parse_job(data: t.Mapping[str, t.Any]) -> Job:
     :raises InputError: with the path of the invalid value.
     """
     witnesses = tuple(parse_voter(each, f"witnesses[{index}]") for index, each in enumerate(data.get("witnesses") or ()))
+    automatic = bool(data.get("automatic"))
+    if automatic and not witnesses:
+        raise InputError("needs at least one witness.", "automatic", "Name a machine that is neither of the two servers in witnesses.")
     return Job(
         id=check_id(parse_name(data.get("id"), "id"), "id"),
         cluster=parse_name(data.get("cluster") or "default", "cluster"),
@@ -215,6 +222,8 @@ def parse_job(data: t.Mapping[str, t.Any]) -> Job:
         bandwidth_limit=number(data.get("bandwidth_limit"), 0, 0, 1 << 50, "bandwidth_limit"),
         source=parse_name(data.get("source") or "server", "source"),
         former=tuple(parse_name(each, f"former[{index}]") for index, each in enumerate(data.get("former") or ())),
+        automatic=automatic,
+        watchdog=choice(data.get("watchdog") or "required", ("required", "software", "none"), "watchdog"),
     )
 
 

@@ -22,7 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import parse_standby_key
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_nbd, plan_standby
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_grants, io_nbd, plan_standby
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import CHUNK, DIGEST, STARTED, Copy, CopyDisk, packed, parse_copy_id
 
 MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._standby.run_agent"
@@ -47,7 +47,8 @@ def _look(store: io_copies.CopyStore, unused: Given) -> dict[str, t.Any]:
         {"id": each.id, "at": each.at, "disks": [[disk.target, disk.path, disk.capacity] for disk in each.disks]} for each in store.copies()
     ]
     # before the record: between both, a start may have been recorded
-    starting = {"starting": True} if store.starting() else {}
+    claimed = io_grants.GrantStore(store.cluster, store.vm_id).grants().claim is not None
+    starting = {"starting": True} if claimed or store.starting() else {}
     return {"record": {**store.record(), **starting}, "copies": copies, "used": store.used()}
 
 

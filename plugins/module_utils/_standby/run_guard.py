@@ -17,7 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock im
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units
 from ansible_collections.reduced.footprint.plugins.module_utils._service import run_service_files
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_store, io_timers, plan_standby, run_agent, run_taken
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_lease, io_store, io_timers, plan_standby, run_agent, run_taken
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import STARTED, Job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
@@ -25,6 +25,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_dom
 _POLL = 5.0
 _ASK = 30.0
 _LOCK = 300.0
+# of its lease, so that it has not ended before libvirt starts the VM
+_LEAST = 15.0
 
 
 def install_hook(*, check_mode: bool) -> bool:
@@ -74,14 +76,18 @@ def settle(vm_id: str) -> bool:
         # it is being moved, or was moved: the move starts it where it belongs
         io_guard.permit(job.name)
         return True
+    if io_lease.armed(job.uuid) is not None and not io_lease.is_valid(vm_id, _LEAST):
+        # the machines that answered may give it to its standby as soon as they have
+        return False
     # without a permit libvirt refuses the start; if it fails for another reason, it is repeated
     io_guard.permit(job.name, due=True)
     with host_lock("domains", _LOCK), DomainHost(job.uri) as host:
         found = host.domain(job.uuid)
-        if found is not None and found.autostart and not found.active:
+        if found is not None and (found.autostart or io_lease.was_fenced(vm_id)) and not found.active:
             host.start(job.uuid)
             store.log("guard: started")
     io_guard.permit(job.name)
+    io_lease.forget_fenced(vm_id)
     # the timer may have fired before the standby answered
     io_timers.start(vm_id)
     return True

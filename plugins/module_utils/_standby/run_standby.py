@@ -23,6 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
     io_timers,
     plan_standby,
     run_agent,
+    run_automatic,
     run_guard,
     run_start,
     xml_backup,
@@ -88,9 +89,10 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     job = parse_job({**params, **known, "name": record.name, "uuid": record.uuid, "uri": uri})
     job = job._replace(former=plan_standby.former(before, job, params.get("removed_standbys") or ()))
     _refuse_another(before, params)
+    run_automatic.refuse_unfit(job)
     if check_mode:
         code = _kept_code(store)
-        timers = code is not None and bool(io_timers.differing(job.id, job.interval, code))
+        timers = code is not None and bool(io_timers.differing(job.id, job.interval, code)) or run_automatic.differs(job, code is not None)
         changed = before != job or timers or not io_guard.is_guarded(job.name) or run_guard.install_hook(check_mode=True)
         return {"changed": changed, "diff": _diff("", _text(job) if changed else "")}
     if not (store.directory / "id_ed25519").exists():
@@ -102,12 +104,15 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
         raise RefusedError(f"{job.id} is being started on its standby {job.standby.name}.", "id", "Wait until that ends.")
     changed = before != job
     if changed:
+        if before is not None:
+            run_automatic.end(store, before, "run it")
         store.write_job(job_data(job))
     changed = run_guard.install_hook(check_mode=False) or changed
     if not io_guard.is_guarded(job.name) or not io_guard.is_permitted(job.name):
         changed = changed or not io_guard.is_guarded(job.name)
         io_guard.guard(job.name, permitted=True)
     changed = bool(io_timers.install(job.id, job.interval, io_units.keep_code())) or changed
+    changed = run_automatic.begin(job) or changed
     return {"changed": changed, "diff": _diff(_text(before) if before and changed else "", _text(job) if changed else "")}
 
 
@@ -144,7 +149,9 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
     job = store.job()
     _refuse_running(copies)
     source = not _of_another(job, params) and (job is not None or store.directory.is_dir())
-    there = source or copies.directory.is_dir()
+    there = source or copies.directory.is_dir() or run_automatic.knows(params)
+    if not check_mode and source and job is not None:
+        run_automatic.finish(store, job, params.get("confirmed"))
     if not check_mode and source:
         io_timers.remove(params["id"])
         if job is not None:
@@ -153,11 +160,14 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
             _record_key(store, job, params.get("withdrawn_from") or ())
         io_remote_source.drop_key_files(store.directory)
         remove_path(store.directory)
+        run_automatic.forget()
     if not check_mode and copies.directory.is_dir():
         with copies.locked():
             # a start may have held the lock; without its record the first server would start the VM as well
             _refuse_running(copies)
             copies.remove()
+    if not check_mode and run_automatic.knows(params):
+        run_automatic.unknow(params)
     return {"changed": there, "diff": _diff(f"{params['id']}: copied to its standby\n" if there else "", "")}
 
 
@@ -200,6 +210,7 @@ def _paused(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
         )
     if not check_mode:
         store.pause()
+        run_automatic.pause(store, job)
         io_timers.stop(job.id)
         _forget_checkpoints(job)
     return {"changed": True, "diff": _diff(_text(job), f"{job.id}: not copied while it is moved\n")}
@@ -253,6 +264,7 @@ def _released(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
             _remove_vm(host, job, params)
     if not check_mode:
         io_moved.forget(job.uuid)
+        run_automatic.let_go(store, job)
         _absent(params, False)
     return {"changed": True, "diff": _diff(f"{job.id}: off, with old disks\n", "")}
 
@@ -295,7 +307,7 @@ def _returned(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     copies = io_copies.CopyStore(params["cluster"], params["id"])
     record = copies.record()
     if record.get("state") != STARTED:
-        return {"changed": False}
+        return {"changed": run_automatic.abandoned(params, check_mode)}
     uuid = record.get("uuid")
     for uri in sorted(set(DRIVER_URIS.values())) if uuid else ():
         with DomainHost(uri) as host:
@@ -303,6 +315,8 @@ def _returned(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
             if found is not None and (found.active or io_moved.read(str(uuid)) is None):
                 raise RefusedError(f"{params['id']} is still on this server.", "id", "Move it to its first server with move_vm.")
     if not check_mode:
+        # first: its standby must not start the VM again, which is elsewhere without leases
+        run_automatic.returned(params, False)
         with copies.locked():
             copies.write_record({"state": RECEIVING, "at": time.time()})
     return {"changed": True}
@@ -321,6 +335,7 @@ def _kept(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
         with copies.locked():
             _refuse_not_kept(copies, params, check_mode)
             copies.remove()
+        run_automatic.unknow(params)
     return {"changed": True, "diff": _diff(f"{params['id']}: started from its copy\n", f"{params['id']}: a VM of this server\n")}
 
 
@@ -343,7 +358,8 @@ def _started(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
 
 
 def _text(job: Job | None) -> str:
-    return f"{job.id}: copied to {job.standby.name} every {job.interval} s, {job.copies} copies\n" if job else ""
+    automatic = ", started there by itself" if job and job.automatic else ""
+    return f"{job.id}: copied to {job.standby.name} every {job.interval} s, {job.copies} copies{automatic}\n" if job else ""
 
 
 def _diff(before: str, after: str) -> dict[str, str]:
@@ -361,4 +377,7 @@ _STATES: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], bool], dict[str, t.An
     "claimed": _claimed,
     "returned": _returned,
     "kept": _kept,
+    "watched": run_automatic.watched,
+    "unwatched": run_automatic.unwatched,
+    "disarmed": run_automatic.disarmed,
 }

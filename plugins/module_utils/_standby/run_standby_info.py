@@ -11,7 +11,8 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_grants, io_lease, io_store, plan_standby, run_takeover
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_lease import Grants
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, TAKEN, Ended, Job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, MOVED
@@ -76,7 +77,22 @@ def _source(vm_id: str, now: float) -> dict[str, t.Any]:
         "mode": facts.get("mode"),
         "frozen": facts.get("frozen"),
         "copies": [],
+        **_automatic_source(job, store),
     }
+
+
+def _automatic_source(job: Job, store: io_store.StandbyStore) -> dict[str, t.Any]:
+    """Whether the standby starts the VM by itself, and why it would not at present."""
+    armed, reported, problem = io_lease.armed(job.uuid) is not None, io_lease.reported(job.id), None
+    if job.automatic and store.paused_at() is not None:
+        problem = "its copies are paused for a move"
+    elif job.automatic and reported is None:
+        problem = "the service of its leases does not report it"
+    elif job.automatic and reported is not None and reported["silent"]:
+        problem = "; ".join(f"no lease from {name}: {why}" for name, why in sorted(reported["silent"].items()))
+    elif job.automatic and not armed:
+        problem = "it is not under leases yet"
+    return {"automatic": job.automatic, "automatic_armed": armed if job.automatic else None, "automatic_problem": problem, "taken_over": None}
 
 
 def _standby(cluster: str, vm_id: str, now: float) -> dict[str, t.Any]:
@@ -85,6 +101,8 @@ def _standby(cluster: str, vm_id: str, now: float) -> dict[str, t.Any]:
     starting = store.starting()
     copies, record = store.copies(), store.record()
     last = copies[-1] if copies else None
+    grants = io_grants.GrantStore(cluster, vm_id).grants()
+    starting = starting or grants.claim is not None and record.get("state") == RECEIVING
     return {
         "id": vm_id,
         "cluster": cluster,
@@ -108,13 +126,28 @@ def _standby(cluster: str, vm_id: str, now: float) -> dict[str, t.Any]:
         "mode": last.mode if last else None,
         "frozen": last.frozen if last else None,
         "copies": [{"id": each.id, "source": each.source, "uuid": each.uuid, "copied": utc(each.at), "verified": utc(each.verified_at)} for each in copies],
+        **_automatic_standby(store, record, grants),
+    }
+
+
+def _automatic_standby(store: io_copies.CopyStore, record: t.Mapping[str, t.Any], grants: Grants) -> dict[str, t.Any]:
+    watching = io_grants.WatchStore(store.cluster, store.vm_id)
+    watch = watching.watch()
+    waits = watch is not None and record.get("state") == RECEIVING
+    problem = run_takeover.unready(watch, grants, store) if watch is not None and waits else None
+    by_itself = bool(record.get("phase")) and (record.get("proof") or {}).get("by") == plan_standby.LEASE_PROOF
+    return {
+        "automatic": watch is not None,
+        "automatic_armed": problem is None if waits else None,
+        "automatic_problem": problem or (watching.progress().get("problem") if watch is not None else None),
+        "taken_over": utc(float(record.get("at") or 0)) if by_itself else None,
     }
 
 
 def _ended(ended: Ended) -> dict[str, t.Any]:
     unknown = dict.fromkeys((
         "standby", "interval_seconds", "phase", "reason", "kept_off", "problem", "copy_id", "copied", "age_seconds", "duration_seconds", "sent_bytes",
-        "used_bytes", "mode", "frozen",
+        "used_bytes", "mode", "frozen", "automatic", "automatic_armed", "automatic_problem", "taken_over",
     ))  # fmt: skip
     known = {"id": ended.id, "cluster": ended.cluster, "part": ENDED, "state": ENDED, "former_standbys": [], "copies": []}
     return {**known, **unknown, "key_accepted_by": list(ended.machines), "public_key": ended.public_key}

@@ -12,6 +12,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_lease
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, libvirt_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
@@ -38,6 +39,7 @@ def give_up(job: Job, store: StandbyStore, record: t.Mapping[str, t.Any]) -> Non
     it has in memory and on its disks can still be examined.
     """
     io_guard.revoke(job.name)
+    io_lease.forget_fenced(job.id)
     with host_lock("domains", _LOCK), DomainHost(job.uri) as host:
         io_moved.write(Moved(job.id, job.cluster, job.name, job.uuid, job.standby.name, utc(float(record.get("at") or 0)), MOVED))
         found = host.domain(job.uuid)

@@ -10,9 +10,9 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, number
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_bool, parse_name
 
-KEYS = ("server", "interval", "copies")
+KEYS = ("server", "interval", "copies", "automatic")
 DEFAULT_INTERVAL, LEAST_INTERVAL, MOST_INTERVAL = 900, 10, 7 * 24 * 3600
 DEFAULT_COPIES, MOST_COPIES = 2, 30
 #: Disks of the VM's size that the standby needs: one full copy, and the disk with which the VM is started.
@@ -20,11 +20,12 @@ SPACE_FACTOR = 2
 
 
 class Standby(t.NamedTuple):
-    """``interval`` is in seconds, ``copies`` the number of copies that are kept."""
+    """``interval`` is in seconds, ``copies`` the number of copies that are kept; ``automatic``: the standby starts the VM by itself."""
 
     server: str
     interval: int
     copies: int
+    automatic: bool = False
 
 
 def parse_standby(value: t.Any, path: str, hypervisor: str, disks: t.Sequence[t.Any]) -> Standby | None:
@@ -36,13 +37,14 @@ def parse_standby(value: t.Any, path: str, hypervisor: str, disks: t.Sequence[t.
     if value is None or value == "":
         return None
     entry = value if isinstance(value, t.Mapping) else {"server": value}
-    check_known(entry, KEYS, path, "Write the name of a server, or {server: metal2, interval: 900, copies: 2}.")
+    check_known(entry, KEYS, path, "Write the name of a server, or {server: metal2, interval: 900, copies: 2, automatic: false}.")
     if entry.get("server") in (None, ""):
         raise InputError("is missing.", f"{path}.server", "Set the name of another server with the role virt.")
     found = Standby(
         server=parse_name(entry["server"], f"{path}.server" if isinstance(value, t.Mapping) else path),
         interval=number(entry.get("interval"), DEFAULT_INTERVAL, LEAST_INTERVAL, MOST_INTERVAL, f"{path}.interval"),
         copies=number(entry.get("copies"), DEFAULT_COPIES, 1, MOST_COPIES, f"{path}.copies"),
+        automatic=parse_bool(entry.get("automatic") or False, f"{path}.automatic"),
     )
     if hypervisor == "lxc":
         raise InputError(

@@ -128,7 +128,7 @@ def test_the_host_key_of_a_machine_whose_ssh_server_does_not_listen_on_the_loopb
         "__standby_keys": {"results": [scanned, silent]},
         "__standby_key_files": {"results": [{"item": silent, "content": "c3NoLWVkMjU1MTkgQkJCQiByb290QHcxCg=="}]},
         "__standby_now": {"standbys": []}, "__standby_removed_copies": {"results": []}, "standby_cluster": "lab",
-        "__standby_vm": {"id": "notes", "server": "metal1", "interval": 900, "copies": 2},
+        "__standby_vm": {"id": "notes", "server": "metal1", "interval": 900, "copies": 2, "automatic": False}, "standby_watchdog": "required",
     }  # fmt: skip
     code, output = control.play([asked, tasks["Copy the disks of the VM"]], **values)
     assert code == 0 and "asked w1" in output and "asked metal1" not in output, output
@@ -256,3 +256,30 @@ def test_a_witness_without_an_address_is_refused_first(tmp_path: pathlib.Path, a
     code, output = control.play(steps, __standby_list=[{"server": "metal1"}], standby_witnesses=["laptop"])
     assert (code == 0) == good, output
     assert good or f"ansible_host of laptop: {address} is a name." in " ".join(output.split()), output
+
+
+@pytest.mark.parametrize(
+    "witnesses",
+    [
+        [],
+        # neither of the two servers is one
+        ["metal1", "metal2"],
+    ],
+)
+def test_an_automatic_start_needs_a_witness(tmp_path: pathlib.Path, witnesses: t.Any) -> None:
+    control = ControlNode(tmp_path, "virt_node_info", "vm_standby_info", "vm_info")
+    task = {"ansible.builtin.include_role": {"name": "reduced.footprint.standby", "tasks_from": "check"}}
+    vm = {**VM, "standby": {"server": "metal1", "automatic": True}}
+    code, output = control.play([task], vms=[vm], footprint_cluster="lab", standby_witnesses=witnesses)
+    assert code != 0 and "vms[0].standby.automatic: notes needs at least one witness" in " ".join(output.split()) and not control.calls(""), output
+
+
+def test_the_automatic_start_ends_before_its_keys(tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "vm_standby_info", "vm_standby", "one_time_key")
+    entry = {"id": "notes", "part": "source", "cluster": "lab", "state": "copied", "kept_off": False, "standby": "metal1", "automatic": True, **KEY}
+    entry["key_accepted_by"] = ["metal1"]
+    control.answers = {f"{name} {host}": {"changed": True} for name in ("vm_standby", "one_time_key") for host in ("metal1", "metal2")}
+    control.answers["vm_standby_info metal2"] = {"standbys": [entry]}
+    code, output = control.play([{"ansible.builtin.include_role": {"name": "reduced.footprint.standby"}}], "metal2", vms=[], footprint_cluster="lab")
+    done = [(call["host"], call["arguments"].get("state"), call["arguments"].get("purpose")) for call in control.calls("")[1:]]
+    assert code == 0 and done[0] == ("metal2", "disarmed", None) and done[1] == ("metal1", "absent", "standby"), output

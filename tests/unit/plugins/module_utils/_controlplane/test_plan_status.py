@@ -100,6 +100,17 @@ CLAIMED = standby("standby", state="started", age_seconds=None, copied=None)
             "NOTE standby master: was started on metal2 from",
             "ok",
         ),
+        ({"metal1": [standby(automatic=True)]}, "ok   standby master: copy on metal2, 45 s old, made in 3.2 s, 2 GiB there, is started there by itself", "ok"),
+        (
+            {"metal1": [standby(automatic=True, automatic_problem="no lease from w1: no answer")]},
+            "DEGRADED standby master: copy on metal2, 45 s old, made in 3.2 s, 2 GiB there, is started there by itself; not at present: no lease from w1",
+            "degraded",
+        ),
+        (
+            {"metal2": [standby("standby", state="started", phase="running", taken_over="2026-11-27T23:47:22Z")]},
+            "NOTE standby master: was started on metal2 by itself at 2026-11-27T23:47:22Z from",
+            "ok",
+        ),
         ({"metal3": [CLAIMED]}, "NOTE standby master: was started on its standby, as metal3 has recorded as a witness", "ok"),
     ],
 )

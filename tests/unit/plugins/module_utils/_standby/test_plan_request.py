@@ -17,7 +17,8 @@ DISKS = [{"size": "10GiB"}, {"size": "1GiB"}]
 
 def test_vm_standbys() -> None:
     vms = [{"id": "a", "disks": DISKS, "standby": {"server": "metal2", "interval": 60}}, {"id": "b", "disks": DISKS}]
-    entry = {"id": "a", "name": "a", "server": "metal2", "interval": 60, "copies": 2, "path": "metal1.vms[0].standby", "needed_bytes": 22 << 30}
+    known = {"interval": 60, "copies": 2, "automatic": False}
+    entry = {"id": "a", "name": "a", "server": "metal2", **known, "path": "metal1.vms[0].standby", "needed_bytes": 22 << 30}
     assert vm_standbys(vms, "metal1", ROLES) == [entry]
     assert vm_standbys("", "metal1", ROLES) == [] == vm_standbys([], "metal1", ROLES)
 

@@ -26,6 +26,8 @@ def test_forms() -> None:
     assert parsed(None) is None and parsed("") is None
     assert parsed("metal2") == Standby("metal2", 900, 2) == parsed({"server": "metal2"})
     assert parsed({"server": "metal2", "interval": 60, "copies": 5}) == Standby("metal2", 60, 5)
+    assert parsed({"server": "metal2", "automatic": True}) == Standby("metal2", 900, 2, True)
+    assert parsed({"server": "metal2", "automatic": None}) == Standby("metal2", 900, 2, False)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,7 @@ def test_forms() -> None:
         ({"server": "metal2", "intervall": 60}, {}, "vms[0].standby.intervall", "Did you mean interval"),
         ({"server": "metal2", "interval": 5}, {}, "vms[0].standby.interval", "between 10"),
         ({"server": "metal2", "copies": 0}, {}, "vms[0].standby.copies", "between 1"),
+        ({"server": "metal2", "automatic": "maybe"}, {}, "vms[0].standby.automatic", ""),
         ("metal/2", {}, "vms[0].standby", ""),
         ("metal2", {"hypervisor": "lxc"}, "vms[0].standby", "not supported for containers"),
         ("metal2", {"disks": []}, "vms[0].standby", "without disks"),

@@ -1,0 +1,204 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The service on the server of the VM, with made-up machines that grant leases."""
+
+from __future__ import annotations
+
+import threading
+import types
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_lease, io_store, run_guard, run_lease, run_standby
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_lease import LEASE
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import job_data
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard
+
+from tests.support.leases import JOB, PARAMS, UUID
+
+
+@pytest.fixture(name="service")
+def fixture_service(monkeypatch):
+    """The service with its VM, whose machines do not answer by themselves."""
+    monkeypatch.setattr(run_lease.Renewer, "start", lambda self: None)
+    sent = []
+    monkeypatch.setattr(io_lease, "notify", sent.append)
+    monkeypatch.setattr(io_lease, "reset_server", lambda: sent.append("reset"))
+    store = io_store.StandbyStore("m")
+    store.write_job(job_data(JOB))
+    io_guard.guard("blue-m", permitted=True)
+    service = run_lease.Service()
+    service.sent, service.store = sent, store
+    return service
+
+
+def grant(service, at):
+    for each in service.renewers["m"]:
+        each.sent, each.answered, each.problem, each.known = at, at, None, 0
+
+
+def test_a_vm_needs_a_lease_only_after_its_first_one(service, clock, guest):
+    service.tick()
+    assert service.sent == [], "before the VMs are known, nothing is proven"
+    service.refresh()
+    service._loaded.set()
+    clock.now += 500
+    service.tick()
+    assert service.sent == ["WATCHDOG=1"] and guest.poll() is None and service.renewal("m") == {"arm": None, "running": True, "grantors": ["metal2", "w1"]}
+    grant(service, clock.now)
+    service.refresh()
+    assert service.renewal("m")["arm"] == io_lease.armed(UUID)
+    clock.now += LEASE - 0.1
+    service.tick()
+    assert guest.poll() is None and io_lease.is_valid("m", 0.0) and not io_lease.is_valid("m", 1.0)
+    clock.now += 0.1
+    service.tick()
+    assert not io_lease.processes(UUID) and not io_guard.is_permitted("blue-m") and io_lease.was_fenced("m")
+    assert service.sent[-1] == "WATCHDOG=1" and service.renewal("m")["running"] is None
+    # it waits for the guard
+    grant(service, clock.now)
+    service.tick()
+    assert service.renewal("m")["running"] is None
+    io_guard.permit("blue-m")
+    service.tick()
+    assert service.renewal("m")["running"] is False
+
+
+def test_a_changed_request_keeps_the_lease(service, clock, guest):
+    """For example while the automatic start is ended: the request says so before a machine has confirmed it."""
+    io_lease.arm(UUID, 5)
+    service.refresh()
+    grant(service, clock.now)
+    service.store.write_job(job_data(JOB._replace(automatic=False)))
+    service.refresh()
+    service.tick()
+    assert guest.poll() is None and all(each.sent is None for each in service.renewers["m"])
+    clock.now += LEASE
+    service.tick()
+    assert not io_lease.processes(UUID)
+
+
+def test_the_next_instance_continues_with_the_lease(service, clock, guest):
+    io_lease.arm(UUID, 5)
+    io_lease.write_state({"m": {"sent": clock.now - 20}})
+    after = run_lease.Service()
+    after.refresh()
+    after._loaded.set()
+    after.tick()
+    assert guest.poll() is None
+    # the state is that of the instance before until there is an answer
+    clock.now += 10
+    run_lease.Service().tick()
+    last = run_lease.Service()
+    last.refresh()
+    last.tick()
+    assert not io_lease.processes(UUID)
+
+
+def test_a_guest_that_cannot_be_killed_resets_the_server(service, clock, monkeypatch):
+    io_lease.arm(UUID, 5)
+    monkeypatch.setattr(io_lease, "kill", lambda given, seconds: False)
+    service.refresh()
+    service._loaded.set()
+    for unused in range(12):
+        service.tick()
+        clock.now += 1
+    assert service.sent[0] == "reset" and "WATCHDOG=1" not in service.sent
+
+
+@pytest.mark.parametrize(("confirms", "ends"), [({"w1"}, False), (set(), True)])
+def test_a_stop_of_the_service_leaves_no_vm_without_a_lease(service, guest, monkeypatch, confirms, ends):
+    io_lease.arm(UUID, 5)
+    service.refresh()
+
+    def host(job, voter):
+        return types.SimpleNamespace(ask=lambda kind, given, timeout: {"granted": voter.name in confirms and given == {"do": "disarm", "number": 5}})
+
+    monkeypatch.setattr(run_lease, "host", host)
+    assert service.stop(_ended()) is True
+    assert bool(io_lease.processes(UUID)) is not ends and (io_lease.armed(UUID) is None) is not ends
+
+
+def _ended():
+    thread = threading.Thread(target=lambda: None)
+    thread.start()
+    return thread
+
+
+def test_a_period_that_another_machine_has_ended_is_replaced(service, clock):
+    io_lease.arm(UUID, 5)
+    service.refresh()
+    grant(service, clock.now)
+    service.renewers["m"][0].known = 6
+    service.refresh()
+    assert io_lease.armed(UUID) > 5
+
+
+def test_a_paused_vm_needs_no_lease(service, clock, guest, monkeypatch):
+    io_lease.arm(UUID, 5)
+    monkeypatch.setattr(run_standby.io_timers, "stop", lambda vm_id: None)
+    monkeypatch.setattr(run_standby, "_forget_checkpoints", lambda job: None)
+    monkeypatch.setattr(run_lease, "host", lambda job, voter: types.SimpleNamespace(ask=lambda *given, **more: {"granted": False}))
+    with pytest.raises(RefusedError, match="neither metal2 nor w1 confirms"):
+        run_standby.apply({**PARAMS, "state": "paused"}, check_mode=False)
+    assert service.store.paused_at() is None and io_lease.armed(UUID) == 5
+    monkeypatch.setattr(run_lease, "host", lambda job, voter: types.SimpleNamespace(ask=lambda *given, **more: {"granted": True}))
+    assert run_standby.apply({**PARAMS, "state": "paused"}, check_mode=False)["changed"]
+    service.refresh()
+    grant(service, clock.now)
+    service.refresh()
+    clock.now += 10 * LEASE
+    service.tick()
+    assert io_lease.armed(UUID) is None and guest.poll() is None
+    service.store.resume()
+    grant(service, clock.now)
+    service.refresh()
+    assert io_lease.armed(UUID) is not None
+
+
+@pytest.mark.parametrize(("state", "confirmed", "answers", "ended"), [
+    ("disarmed", None, True, True), ("disarmed", None, False, False), ("absent", None, False, False), ("absent", "metal3", False, False),
+    ("absent", "metal2", False, True), ("absent", None, True, True),
+])
+def test_the_end_of_the_automatic_start(service, monkeypatch, state, confirmed, answers, ended):
+    monkeypatch.setattr(run_standby.io_timers, "remove", lambda vm_id: None)
+    monkeypatch.setattr(run_standby, "_forget_checkpoints", lambda job: None)
+    monkeypatch.setattr(run_lease, "host", lambda job, voter: types.SimpleNamespace(ask=lambda *given, **more: {"granted": answers}))
+    io_lease.arm(UUID, 5)
+    given = {**PARAMS, "state": state, "confirmed": confirmed}
+    assert run_standby.apply(given, check_mode=True)["changed"] and io_lease.armed(UUID) == 5
+    if ended:
+        assert run_standby.apply(given, check_mode=False)["changed"] and io_lease.armed(UUID) is None
+    else:
+        with pytest.raises(RefusedError, match="neither metal2 nor w1 confirms"):
+            run_standby.apply(given, check_mode=False)
+        assert io_lease.armed(UUID) == 5 and service.store.job() is not None
+
+
+@pytest.mark.parametrize(("armed", "left", "starts"), [(False, None, True), (True, None, False), (True, 10.0, False), (True, 20.0, True)])
+def test_the_guard_starts_a_vm_under_leases_only_with_one(service, clock, monkeypatch, armed, left, starts):
+    io_guard.revoke("blue-m")
+    if armed:
+        io_lease.arm(UUID, 5)
+    if left is not None:
+        io_lease.write_state({"m": {"until": clock.now + left}})
+    started = []
+    host = types.SimpleNamespace(
+        __enter__=None, domain=lambda given: types.SimpleNamespace(autostart=True, active=False), start=started.append
+    )
+
+    class Host:
+        def __init__(self, uri): ...
+
+        def __enter__(self):
+            return host
+
+        def __exit__(self, *unused): ...
+
+    monkeypatch.setattr(run_guard, "DomainHost", Host)
+    monkeypatch.setattr(run_guard, "records", lambda job, store: [{"state": "receiving"}])
+    monkeypatch.setattr(run_guard.io_timers, "start", lambda vm_id: None)
+    assert run_guard.settle("m") is starts and bool(started) is starts and io_guard.is_permitted("blue-m") is starts
