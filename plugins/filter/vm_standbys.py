@@ -52,8 +52,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - For each of these VMs V(id), V(name), V(server) (the standby), V(interval), V(copies), V(automatic), V(path) (of the value in the VM details) and V(needed_bytes)
-      (the space on the standby at most, except for what changes between copies).
+    - For each of these VMs V(id), V(name), V(server) (the standby), V(interval), V(copies), V(automatic), V(path) (of the value in the VM details) and
+      V(needed_bytes) (the space on the standby at most, except for what changes between copies).
   type: list
   elements: dict
 """

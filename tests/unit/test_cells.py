@@ -66,6 +66,6 @@ def test_a_matrix_of_the_migration_is_continued_after_changes_of_other_subjects(
 
     known = workspace.tracked()
     assert not [start for start in migration_code.OTHERS if not any(name.startswith(start) for name in known)], "nothing begins with it"
-    needed = ("plugins/module_utils/_migrate/", "plugins/module_utils/_remote/", "plugins/module_utils/_vm/", "roles/master_migrate/", "roles/virt_host/", "lab/")
+    needed = ("plugins/module_utils/_migrate/", "plugins/module_utils/_remote/", "plugins/module_utils/_vm/", "roles/master_migrate/", "roles/virt_host/")
     assert not [start for start in needed if start.startswith(migration_code.OTHERS)]
     assert migration_code.state() != workspace.code_state()

@@ -43,7 +43,7 @@ class LeaseSession:
             # shorter than the buffer of a pipe
             os.write(stdin.fileno(), json.dumps(given).encode() + b"\n")
             while b"\n" not in self._rest:
-                ready, unused, unused = select.select([stdout], [], [], max(0.0, until - time.monotonic()))
+                ready = select.select([stdout], [], [], max(0.0, until - time.monotonic()))[0]
                 part = os.read(stdout.fileno(), 65536) if ready else b""
                 if not part or len(self._rest) > _MOST:
                     raise BackendError("the connection ended." if ready else f"no answer within {timeout:.0f} s.")

@@ -104,7 +104,7 @@ def _lines(handle: int) -> t.Iterator[str]:
     """Return the lines of a stream; ends with it, and when nothing comes any more."""
     content = b""
     while len(content) <= _MOST:
-        ready, unused, unused = select.select([handle], [], [], _SILENT)
+        ready = select.select([handle], [], [], _SILENT)[0]
         part = os.read(handle, 65536) if ready else b""
         if not part:
             break
