@@ -213,6 +213,10 @@ def mount(device: str, place: str) -> None:
     """Mount a file system below the target."""
     path = pathlib.Path(TARGET) / place
     path.mkdir(parents=True, exist_ok=True)
+    if not place:
+        # services have mount namespaces of their own, in which mounts below a copy of /sys would stay and keep the file system in use
+        _run("mount", "--bind", TARGET, TARGET)
+        _run("mount", "--make-private", TARGET)
     _run("mount", device, str(path))
 
 
@@ -302,7 +306,7 @@ def finish(group: str | None, part: str) -> None:
     _run("sync")
     release(())
     if group:
-        # LVM may see the file system in use although it is unmounted; all of it is written, and the server restarts next
+        # all of it is written, and the server restarts next
         with contextlib.suppress(CommandError):
             _run("vgchange", "--devices", part, "--activate", "n", group)
     _run("sync")

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import os
 import pathlib
 import subprocess
+import sys
 import typing as t
 
 import pytest
@@ -56,6 +58,40 @@ def test_a_lost_connection_to_the_boot_server_is_an_error_with_its_url(tmp_path:
     monkeypatch.setattr(io_install, "TARGET", str(tmp_path))
     with pytest.raises(BackendError, match="http://192.0.2.5:8070/root.tar.zst was not received to its end"):
         io_install.unpack("http://192.0.2.5:8070", "0" * 64)
+
+
+#: As on a system with systemd: mounts are shared, and a service has a mount namespace that follows them.
+NAMESPACES = """
+import pathlib, subprocess, sys, time
+from ansible_collections.reduced.footprint.plugins.module_utils._metal import io_install
+target, image = sys.argv[1:]
+subprocess.run(["mount", "--make-rshared", "/"], check=True)
+service = subprocess.Popen(["unshare", "--mount", "--propagation", "slave", "sleep", "60"])
+while pathlib.Path(f"/proc/{service.pid}/comm").read_text() != "sleep\\n":
+    time.sleep(0.05)
+run = io_install._run
+io_install.TARGET, io_install._inside = target, lambda *argv: ""
+io_install._run = lambda *argv, **more: "" if argv[0] == "udevadm" else run(*argv, **more)
+io_install.mount(image, "")
+for name in io_install._INSIDE:
+    (pathlib.Path(target) / name).mkdir()
+io_install.boot_loader("/dev/none", False)
+inside = sum(target in line for line in open("/proc/self/mountinfo"))
+io_install.release(())
+print(inside > 4, sum(target in line for line in open(f"/proc/{service.pid}/mountinfo")))
+service.kill()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+def test_no_service_keeps_the_target_mounted(tmp_path: pathlib.Path) -> None:
+    image = tmp_path / "disk"
+    with image.open("wb") as stream:
+        stream.truncate(16 << 20)
+    subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
+    argv = ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", NAMESPACES, str(tmp_path / "target"), str(image)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.split() == ["True", "0"], done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("used", [False, True])
