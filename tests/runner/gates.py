@@ -45,6 +45,8 @@ PYTHON = str(workspace.BIN / "python")
 TARGET_PYTHONS = ("3.9", "3.10", "3.11", "3.12", "3.13")
 #: For tests that mostly wait; each process has a libvirtd of its own.
 TWO = ("--numprocesses=2", "--dist=loadfile")
+#: Without the tests that boot bare servers, which take an hour and a half without KVM, and those that install clients from PyPI.
+POWER = tuple(f"--ignore=tests/metal/test_{name}.py" for name in ("conformance", "discovery", "install", "ironic"))
 #: The scenarios of Molecule in ``make test``. What the others show, other gates of it show too, except for details: torture runs all of them.
 STORIES = frozenset(
     {
@@ -357,7 +359,7 @@ GATES = (
     Gate("canary", "a canary in every secret input is in no output, log, command line or file", _folder("canary"), TEST),
     Gate("network", "networks changed on servers under QEMU, over the NIC that is changed", _folder("network"), TEST),
     Gate("lvm", "VMs on logical volumes of a server under QEMU with its own kernel", _folder("lvm"), ASKED),
-    Gate("metal", "servers through their management controllers: power, boot devices, secrets; bare ones installed", _folder("metal", timeout=10800), ASKED),
+    Gate("metal", "servers and VMs through a Redfish service: power, boot devices, accounts, secrets", _folder("metal", *POWER), TEST),
     Gate("integration", "modules against real libvirt", integration, TEST, lane=ASIDE),
     with_lab(Gate("move", "VMs are moved between two servers, live and copied, with kills", _folder("move"), TEST)),
     with_lab(Gate("source", "a source is quiesced, parked and returned, with failures of every part", _folder("source"), TEST)),
