@@ -281,8 +281,8 @@ def _matrix(script: str, title: str) -> Gate:
         yield Step([labs.COMMAND, "up", "--fresh"], ROOT, env=lab)
         yield Step([labs.COMMAND, "writer", "start"], ROOT, env=lab)
         yield Step([_tool("ansible-playbook"), "reduced.footprint.provision_virt"], ROOT, env=lab)
-        more = ["--resume"] if os.environ.get("RESUME") and script in RESUMABLE else []
-        yield Step([PYTHON, str(ROOT / "tests" / "torture" / f"migration_{script}.py"), "--whole", *more], ROOT, env=lab, timeout=43200)
+        more = (["--whole"] + ["--resume"] * bool(os.environ.get("RESUME"))) if script in RESUMABLE else []
+        yield Step([PYTHON, str(ROOT / "tests" / "torture" / f"migration_{script}.py"), *more], ROOT, env=lab, timeout=43200)
 
     return with_lab(Gate(name, title, steps, TORTURE))
 

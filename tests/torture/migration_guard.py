@@ -158,6 +158,10 @@ SCENARIOS = (frozen, hanging_libvirtd, killed_guard, failed_worker, stopped_work
 
 def main() -> int:
     """Run all scenarios, or those named on the command line."""
+    unknown = set(sys.argv[1:]) - {scenario.__name__ for scenario in SCENARIOS}
+    if unknown:
+        sys.stderr.write(f"unknown: {', '.join(sorted(unknown))}; scenarios: {', '.join(scenario.__name__ for scenario in SCENARIOS)}\n")
+        return 2
     with tempfile.TemporaryDirectory() as folder:
         code = io_units.keep_code(pathlib.Path(folder))
         ssh(DESTINATION, "tee", ZIP, given=code.read_bytes())

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import subprocess
 import sys
 import typing as t
@@ -15,6 +16,9 @@ import pytest
 
 from tests.support.cells import Cells, workspace
 
+#: What the matrices of the migration run.
+PLAYBOOKS = ("migrate_master", "provision_virt", "rollback_master")
+ROLES = ("address_guard", "chrony", "images", "master_migrate", "packages", "virt_guests", "virt_host")
 
 def results(output: pathlib.Path, state: str = "one") -> Cells:
     return Cells("matrix", ("held", "reason"), state, output)
@@ -60,12 +64,24 @@ def test_matrices_that_can_be_resumed_have_the_option() -> None:
         assert b"--resume" in done.stdout
 
 
+def test_the_matrix_of_the_guard_refuses_unknown_scenarios() -> None:
+    """It would run none, and pass."""
+    matrix = workspace.ROOT / "tests" / "torture" / "migration_guard.py"
+    done = subprocess.run([workspace.BIN / "python", matrix, "--whole"], capture_output=True, check=False)
+    assert done.returncode == 2 and b"unknown: --whole; scenarios: frozen, " in done.stderr
+
+
 def test_a_matrix_of_the_migration_is_continued_after_changes_of_other_subjects() -> None:
     sys.path.insert(0, str(workspace.ROOT / "tests" / "torture"))
     import migration_code  # pylint: disable=import-outside-toplevel
 
     known = workspace.tracked()
     assert not [start for start in migration_code.OTHERS if not any(name.startswith(start) for name in known)], "nothing begins with it"
-    needed = ("plugins/module_utils/_migrate/", "plugins/module_utils/_remote/", "plugins/module_utils/_vm/", "roles/master_migrate/", "roles/virt_host/")
+    needed = ["plugins/module_utils/_migrate/", "plugins/module_utils/_remote/", "plugins/module_utils/_vm/", "tests/torture/migration_faults.py"]
+    needed += [f"roles/{name}/" for name in ROLES] + [f"playbooks/{name}.yml" for name in PLAYBOOKS]
+    for name in known:
+        if name.startswith(tuple(f"roles/{role}/tasks/" for role in ROLES)) or name in needed:
+            needed += [f"plugins/modules/{module}.py" for module in re.findall(r"reduced\.footprint\.(\w+):", (workspace.ROOT / name).read_text("utf-8"))]
+    assert "plugins/modules/virt_host_settings.py" in needed
     assert not [start for start in needed if start.startswith(migration_code.OTHERS)]
     assert migration_code.state() != workspace.code_state()
