@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every expression and template of playbooks, roles and scenarios can be parsed.
+"""Every expression and template of playbooks, roles and scenarios can be parsed, and takes the same member in each run.
 
 Ansible parses an expression when its task runs, and ansible-lint does not parse all of them: ``x is not none if y else z`` without
 parentheses, for example, is a syntax error, because Jinja reads ``if`` as an argument of the test.
@@ -23,6 +23,8 @@ FOLDERS = ("playbooks", "roles", "lab", "extensions")
 BARE = frozenset({"when", "that", "until", "failed_when", "changed_when", "break_when"})
 #: Names of Ansible's filters and tests are not known here, and not needed to parse.
 JINJA = jinja2.Environment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"])
+#: Their results have another order in each run: the first of them would be another member in check mode.
+SETS = frozenset({"difference", "intersect", "symmetric_difference", "union"})
 
 
 class _Loader(yaml.SafeLoader):
@@ -53,6 +55,19 @@ def invalid(text: str) -> str | None:
     return None
 
 
+def unordered(node: t.Any) -> bool:
+    """Whether the order of a list is that of a set."""
+    if isinstance(node, jinja2.nodes.Filter):
+        return node.name in SETS or (node.name != "sort" and unordered(node.node))
+    return isinstance(node, jinja2.nodes.Add) and (unordered(node.left) or unordered(node.right))
+
+
+def chances(text: str) -> list[str]:
+    """The expressions of a template that take the first or last element of a set."""
+    ends = [each for each in JINJA.parse(text).find_all(jinja2.nodes.Filter) if each.name in ("first", "last") and unordered(each.node)]
+    return [f"{text.strip()[:100]}: line {each.lineno}" for each in ends]
+
+
 def files(*suffixes: str) -> list[pathlib.Path]:
     """The files with these suffixes."""
     return sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in suffixes and path.is_file())
@@ -65,6 +80,22 @@ def test_expressions_can_be_parsed() -> None:
         documents = yaml.load_all(path.read_text("utf-8"), _Loader)  # noqa: S506
         found += [f"{path.relative_to(ROOT)}: {error}" for error in map(invalid, texts(list(documents))) if error]
     assert not found, "\n".join(found)
+
+
+@pytest.mark.filterwarnings("ignore:invalid escape sequence:DeprecationWarning")
+def test_no_member_is_chosen_by_chance() -> None:
+    found = []
+    for path in files(".yml", ".yaml"):
+        documents = yaml.load_all(path.read_text("utf-8"), _Loader)  # noqa: S506
+        found += [f"{path.relative_to(ROOT)}: {each}" for text in texts(list(documents)) for each in chances(text)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "text, found", [("a | difference(b) | first", True), ("(a | union(b) + c) | map('x') | last", True), ("a | intersect(b) | sort | first", False)]
+)
+def test_a_choice_by_chance_is_found(text: str, found: bool) -> None:
+    assert bool(chances(f"{{{{ {text} }}}}")) == found
 
 
 def test_templates_can_be_parsed() -> None:
