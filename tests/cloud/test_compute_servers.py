@@ -150,6 +150,20 @@ def test_instances_on_both_servers_are_reached(lab: CloudLab, instances: dict[st
     assert holder(lab) in SERVERS and all(connects(one.address, 5) for one in instances.values())
 
 
+def test_a_missed_event_of_a_port_is_repeated(lab: CloudLab, instances: dict[str, Instance]) -> None:
+    """A worker of a lost controller would have handled it: the port remains down, although OVN has connected it."""
+    port = "FROM neutron.ports WHERE device_owner LIKE 'compute:%' ORDER BY id LIMIT 1"
+
+    def status() -> list[str]:
+        return lab.run(SERVERS[0], ["mariadb", "-N", "-e", f"SELECT id, status {port}"]).split()
+
+    name, before = status()
+    lab.run(SERVERS[0], ["mariadb", "-e", f"UPDATE neutron.ports SET status = 'DOWN' WHERE id = '{name}'"])
+    assert (before, status()) == ("ACTIVE", [name, "DOWN"])
+    note("missed event of a port", active_after_seconds=round(eventually("the port is active", lambda: status() == [name, "ACTIVE"], 60), 1))
+    assert all(connects(one.address, 5) for one in instances.values())
+
+
 def test_power_loss_of_the_server_with_the_gateway(lab: CloudLab, tenant: Tenant, instances: dict[str, Instance]) -> None:
     lost = power_loss(lab, tenant, instances, "power loss of the server with the gateway", lambda holds, other: holds)
     assert lost["holder_during"] == lost["other"] and lost["unreached_on_other"] <= MOST and lost["same_processes_on_other"]
@@ -196,23 +210,44 @@ def power_loss(
     return figures
 
 
-def test_tunnels_of_the_gateway_are_cut(lab: CloudLab, instances: dict[str, Instance]) -> None:
+@contextlib.contextmanager
+def dropping(lab: CloudLab) -> t.Iterator[t.Callable[[t.Iterable[str]], None]]:
+    """Yield a function that drops the frames which match one of some conditions of nftables, until the end."""
     table = f"footprint_tunnels_{lab.settings.bridge.replace('-', '_')}"
 
-    def cut(holds: str, _other: str) -> None:
-        nic = lab.settings.host_nic(holds)
-        drops = "".join(f'  {side} "{nic}" udp dport 6081 drop\n' for side in ("iifname", "oifname"))
-        rules = f"table bridge {table} {{\n chain forward {{\n  type filter hook forward priority -300;\n{drops} }}\n}}\n"
+    def drop(conditions: t.Iterable[str]) -> None:
+        drops = "".join(f"  {condition} drop\n" for condition in conditions)
+        rules = f"table bridge {table}\ndelete table bridge {table}\n"
+        rules += f"table bridge {table} {{\n chain forward {{\n  type filter hook forward priority -300;\n{drops} }}\n}}\n"
         subprocess.run(["nft", "-f", "-"], input=rules, encoding="ascii", check=True)
 
-    def repair(*unused: str) -> None:
+    try:
+        yield drop
+    finally:
         subprocess.run(["nft", "delete", "table", "bridge", table], check=False, capture_output=True)
 
-    try:
-        lost = through(lab, instances, "tunnels of the server with the gateway cut", cut, repair)
-    finally:
-        repair()
+
+def test_tunnels_of_the_gateway_are_cut(lab: CloudLab, instances: dict[str, Instance]) -> None:
+    nic = lab.settings.host_nic
+    with dropping(lab) as drop:
+
+        def cut(holds: str, _other: str) -> None:
+            drop(f'{side} "{nic(holds)}" udp dport 6081' for side in ("iifname", "oifname"))
+
+        lost = through(lab, instances, "tunnels of the server with the gateway cut", cut, lambda *unused: drop(()))
     assert lost["holder_during"] == lost["other"] and lost["unreached_on_other"] <= MOST
+
+
+def test_link_between_the_servers_is_cut(lab: CloudLab, instances: dict[str, Instance]) -> None:
+    """Each server reaches the witness, and clients reach both."""
+    nic = lab.settings.host_nic
+    with dropping(lab) as drop:
+
+        def cut(holds: str, other: str) -> None:
+            drop(f'iifname "{nic(one)}" oifname "{nic(two)}"' for one, two in ((holds, other), (other, holds)))
+
+        lost = through(lab, instances, "link between the servers cut", cut, lambda *unused: drop(()))
+    assert lost["same_processes_on_other"]
 
 
 def test_switch_of_the_gateway_hangs(lab: CloudLab, instances: dict[str, Instance]) -> None:

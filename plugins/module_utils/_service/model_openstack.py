@@ -99,8 +99,8 @@ OPENSTACK: t.Mapping[str, OpenStackService] = types.MappingProxyType(
             ),
             OpenStackService(
                 "neutron",
-                700,
-                ("neutron-api.service", "neutron-ovn-maintenance-worker.service", "neutron-periodic-workers.service"),
+                715,
+                ("neutron-api.service", "neutron-ovn-maintenance-worker.service", "neutron-periodic-workers.service", "footprint-neutron-ports.service"),
                 (Api("neutron", "neutron_port:9696"),),
                 depends=("database", "rpc", "memcached", "load_balancer", "keystone", "ovn_database"),
                 program="/usr/bin/neutron-db-manage",
