@@ -39,9 +39,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_v
 
 if t.TYPE_CHECKING:
     # the programs of the units must be part of the code that is kept on this host
-    from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_worker
+    from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_takeover, run_worker
 
-    _CODE = (run_worker,)
+    _CODE = (run_takeover, run_worker)
 
 _LOCK = 300.0
 
