@@ -78,6 +78,8 @@ def remove(vm_id: str) -> bool:
         for name in (timer, service):
             (io_units.UNITS / name).unlink(missing_ok=True)
         run(["systemctl", "daemon-reload"])
+        # a copy that failed
+        run(["systemctl", "reset-failed", timer, service], ok=range(256))
     if (io_units.UNITS / GUARD).exists() and not list(io_units.UNITS.glob(unit_name("*", "timer"))):
         run(["systemctl", "disable", "--quiet", "--now", GUARD], ok=range(256))
         (io_units.UNITS / GUARD).unlink(missing_ok=True)
