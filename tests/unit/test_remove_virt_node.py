@@ -109,7 +109,7 @@ def test_the_copies_of_removed_vms_end(given: dict[str, t.Any], ended: list[str]
     withdrawn = [(call["arguments"]["name"], call["host"], call["arguments"]["public_key"]) for call in control.calls("one_time_key")]
     assert withdrawn == [(name, host, key["public_key"]) for name in ended + (["moved"] if ended else []) for host in ("metal1", "w1")]
     assert [call["arguments"]["id"] for call in control.calls("vm_standby")] == [*ended, *(["moved"] if ended else [])]
-    # with an automatic start: its standby is told before this server forgets it, unless that serves the new server by now
+    # with an automatic start: its standby ends it before this server forgets which that is, unless it serves the new server by now
     for entry in found["__remove_virt_node_standbys"]["standbys"]:
         entry["automatic"] = True
     control.answers["vm_standby metal1"] = {"unreachable": True, "msg": "down"}
