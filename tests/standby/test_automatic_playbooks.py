@@ -230,7 +230,8 @@ def test_cuts(trio: Trio, whole: bool) -> None:
         check_never_two(trio)
         ended = running(trio, trio.here)[-1] - lost
         kind = "links" if number % 2 else "power"
-        rows.append(f"| {kind} | {ended if number % 2 else 0:.1f} s | {started:.1f} s | {trio.start()['lost_seconds']:.0f} s |")
+        killed = f"{ended:.1f} s" if number % 2 else "–"
+        rows.append(f"| {kind} | {killed} | {started:.1f} s | {trio.start()['lost_seconds']:.0f} s |")
         print(f"cut {number + 1}: {rows[-1]}", flush=True)
         trio.here.call("standby", {"id": VM, "cluster": CLUSTER, "state": "released"})
         move_back(trio)
