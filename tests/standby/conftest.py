@@ -30,12 +30,7 @@ def fixture_servers(reuse_lab: bool, keep_lab: bool) -> t.Iterator[Pair]:
         lab("up", "--servers", "2")
         done = play("reduced.footprint.provision_virt", log=LOGS / "provision.log", inventory=current().state / "inventory")
         assert done.rc == 0, done.output[-4000:]
-    pair = Pair()
-    binary = LOGS / "counter.img"
-    binary.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["nasm", "-f", "bin", "-o", str(binary), str(ROOT / "tests" / "move" / "counter.asm")], check=True)
-    pair.here.ssh(f"mkdir -p {POOL}/images && cat > {POOL}/images/counter.raw && truncate -s 8M {POOL}/images/counter.raw", given=binary.read_bytes())
-    yield pair
+    yield Pair()
     if not (reuse_lab or keep_lab):
         lab("down")
 
@@ -48,16 +43,28 @@ def fixture_pair(servers: Pair) -> t.Iterator[Pair]:
         subprocess.run([str(ROOT / "lab" / "lab"), "start", server.name], check=False, capture_output=True)
         eventually(f"{server.name} answers", lambda server=server: server.ssh("virsh list >/dev/null && echo up", check=False).strip() == "up", 120)
         _clear(server)
+        _place_image(server)
         server.ssh("cat > /root/sampler.py", given=SAMPLER.encode())
         server.ssh("systemd-run --quiet --unit=sampler python3 /root/sampler.py")
     yield servers
+
+
+def _place_image(server: Server) -> None:
+    """Place the image of the counting machine; also on the second server, to which it is moved, and on one that replaced another."""
+    binary = LOGS / "counter.img"
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["nasm", "-f", "bin", "-o", str(binary), str(ROOT / "tests" / "move" / "counter.asm")], check=True)
+    server.ssh(f"mkdir -p {POOL}/images && cat > {POOL}/images/counter.raw && truncate -s 8M {POOL}/images/counter.raw", given=binary.read_bytes())
 
 
 def _clear(server: Server) -> None:
     server.ssh(
         f"systemctl disable --quiet --now reduced-footprint-standby-{VM}.timer reduced-footprint-standby-guard.service; systemctl stop sampler; "
         f"systemctl stop reduced-footprint-standby-{VM}.service; systemctl stop reduced-footprint-standby-lease reduced-footprint-standby-takeover; "
-        f"rm -f /etc/systemd/system/reduced-footprint-standby-* /etc/systemd/system/*.wants/reduced-footprint-standby-*; systemctl daemon-reload; "
+        f"rm -f /etc/systemd/system/reduced-footprint-standby-* /etc/systemd/system/*.wants/reduced-footprint-standby-*; "
+        # that of a test is a file
+        "rm -f /etc/systemd/system.conf.d/reduced-footprint-standby.conf; test ! -f /dev/watchdog0 || rm /dev/watchdog0; systemctl daemon-reload; "
+        "systemctl reset-failed; "
         f"virsh -q destroy {VM}; virsh -q undefine {VM} --nvram --checkpoints-metadata; "
         "rm -rf /run/libvirt/rf-* /run/reduced.footprint/standby* /var/lib/reduced.footprint/standby* /var/lib/reduced.footprint/move* /root/samples "
         f"{POOL}/{VM}-disk* {POOL}/.{VM}* {POOL}/standby /etc/libvirt/hooks/qemu.d; "

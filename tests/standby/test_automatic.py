@@ -14,61 +14,12 @@ import time
 import typing as t
 
 import pytest
-import yaml
 
-from rflab.plays import play
-from rflab.settings import current
-from standby_pair import CLUSTER, VM, Refused, Server, Trio, eventually, lab, machine, sampled
+from standby_automatic import LEASE, Operator, back, begun, check_never_two, copied, logs, ready, running, taken
+from standby_pair import CLUSTER, VM, Refused, Trio, eventually, lab, sampled
 from test_standby import move_back
 
-# longer than the waiting time and a start, on a machine with other work
-TAKEN, STEADY = 240.0, 150.0
-LEASE = "reduced-footprint-standby-lease"
-
-
-def ready(trio: Trio) -> None:
-    """Wait until both servers report that the machine is started on the second one if the first is lost."""
-
-    def armed() -> bool:
-        entries = trio.entry(trio.here), trio.entry(trio.there)
-        return all(each["automatic_armed"] and each["automatic_problem"] is None for each in entries)
-
-    try:
-        eventually("it is automatic", armed, 120)
-    except AssertionError:
-        print(trio.entry(trio.here), trio.entry(trio.there), logs(trio), sep="\n")
-        raise
-
-
-def logs(trio: Trio) -> str:
-    """Return the ends of the logs, for messages."""
-    return "".join(server.ssh("journalctl -n 25 --no-pager -u 'reduced-footprint-standby-*'", check=False) for server in (trio.here, trio.there))
-
-
-def begun(trio: Trio) -> None:
-    """Define the machine, make its first copy, and let it be automatic."""
-    trio.define()
-    assert trio.automatic()["changed"] is True
-    eventually("it is copied", lambda: trio.entry(trio.here)["state"] == "copied", 180)
-    ready(trio)
-    assert trio.automatic()["changed"] is False
-
-
-def running(trio: Trio, server: Server) -> list[float]:
-    """Return the times at which the machine ran on a server."""
-    return [at for at, state in sampled(server) if state == "running"]
-
-
-def check_never_two(trio: Trio) -> None:
-    """Compare the samples of both servers."""
-    here, there = running(trio, trio.here), running(trio, trio.there)
-    assert not [(one, other) for one in here for other in there if abs(one - other) < 0.5], "it ran twice"
-
-
-def taken(trio: Trio, lost: float) -> float:
-    """Wait for the start on the second server; returns the seconds since the loss."""
-    eventually("the second server starts it", lambda: bool(running(trio, trio.there)), TAKEN)
-    return running(trio, trio.there)[0] - lost
+STEADY = 150.0
 
 
 def test_power_cut_and_the_way_back(trio: Trio) -> None:
@@ -79,10 +30,7 @@ def test_power_cut_and_the_way_back(trio: Trio) -> None:
     eventually("it is recorded", lambda: trio.entry(trio.there)["phase"] == "running", 60)
     assert trio.entry(trio.there)["taken_over"]
     eventually("the witness knows", lambda: trio.entry(trio.witness)["state"] == "started", 60)
-    lab("start", trio.here.name)
-    eventually("it is back", lambda: trio.here.ssh("virsh list >/dev/null && echo up", check=False).strip() == "up", 180)
-    trio.sample(trio.here)
-    eventually("the first server knows", lambda: trio.here.has("/var/lib/reduced.footprint/moved"), 120)
+    back(trio)
     assert trio.here.state(VM) == "shut off" and trio.there.state(VM) == "running"
     assert "has a standby" in trio.here.ssh(f"virsh start {VM} 2>&1", check=False)
     check_never_two(trio)
@@ -91,8 +39,7 @@ def test_power_cut_and_the_way_back(trio: Trio) -> None:
     for server in (trio.witness, trio.there):
         assert server.call("standby", {"id": VM, "cluster": CLUSTER, "state": "returned"})["changed"] is True
     assert trio.automatic()["changed"] is True
-    eventually("it is copied again", lambda: trio.entry(trio.here)["state"] == "copied", 120)
-    ready(trio)
+    copied(trio)
 
 
 def test_server_is_cut_off(trio: Trio) -> None:
@@ -201,30 +148,19 @@ def test_its_end(trio: Trio) -> None:
 
 def test_playbooks(trio: Trio, tmp_path: pathlib.Path) -> None:
     """The way of an operator: what is missing is refused, spawn_vms begins the automatic start and ends it."""
-    machines = {each.name: each for each in (trio.here, trio.there, trio.witness)}
-    servers = {name: {"ansible_host": machines[name].address, "node_roles": ["virt"]} for name in ("metal1", "metal2")}
-    text = (current().state / "inventory" / "group_vars" / "all.yml").read_text("utf-8")
-    shared = yaml.safe_load(text.replace("{{ inventory_dir }}/..", str(current().state)))
-    variables = {**shared, "expert_mode": True, "footprint_cluster": CLUSTER, "virt_guests_allow_emulation": True, "spawn_vms_wait": False}
-    inventory = tmp_path / "hosts.yml"
+    operator = Operator(trio, tmp_path)
 
     def run(automatic: bool, fails: str | None = None, **more: t.Any) -> int:
-        servers["metal1"]["vms"] = [{**machine(), "standby": {"server": "metal2", "interval": 3600, "automatic": automatic}}]
-        children = {"virt": {"hosts": servers}, "others": {"hosts": {"laptop": {"ansible_host": trio.witness.address}}}}
-        inventory.write_text(yaml.safe_dump({"all": {"vars": {**variables, **more}, "children": children}}), "utf-8")
-        done = play("reduced.footprint.spawn_vms", inventory=inventory)
-        assert (done.rc != 0) == (fails is not None) and (fails or "") in " ".join(done.output.split()), done.output[-4000:]
-        return done.changed
+        operator.write(automatic=automatic, **more)
+        return operator.run("spawn_vms", fails=fails)
 
-    run(True, "metal1.vms[0].standby.automatic: m1 needs at least one witness", standby_watchdog="none")
-    run(True, "metal1.vms[0].standby.automatic: metal1 has no hardware watchdog", standby_witnesses=["laptop"])
+    run(True, "metal1.vms[0].standby.automatic: m1 needs at least one witness", standby_witnesses=None)
+    run(True, "metal1.vms[0].standby.automatic: metal1 has no hardware watchdog", standby_watchdog=None)
     assert trio.here.state(VM) == "gone", "the error came after the change"
-    given = {"standby_watchdog": "none", "standby_witnesses": ["laptop"]}
-    assert run(True, **given) > 0
-    eventually("it is copied", lambda: trio.entry(trio.here)["state"] == "copied", 120)
-    ready(trio)
-    assert run(True, **given) == 0
-    assert run(False, **given) > 0
+    assert run(True) > 0
+    copied(trio)
+    assert run(True) == 0
+    assert run(False) > 0
     assert trio.here.state(VM) == "running" and not trio.here.has(f"/etc/systemd/system/{LEASE}.service")
     assert "takeover" not in trio.witness.ssh("cat /root/.ssh/authorized_keys") and not trio.there.has("/var/lib/reduced.footprint/standby-watches/standbys/m1")
-    assert run(False, **given) == 0
+    assert run(False) == 0

@@ -108,6 +108,9 @@ class Backup:
     def _quiet(self) -> t.Iterator[None]:
         """Freeze the file systems of the guest, if its agent is there."""
         self.frozen = False
+        if not self._has_agent():
+            yield
+            return
         io_files.private_folder(io_files.RUN)
         # a worker that is killed meanwhile must not leave them frozen
         self._mark.touch()
@@ -126,6 +129,12 @@ class Backup:
             # an agent whose answer was only late freezes them all the same
             with contextlib.nullcontext() if self.frozen else contextlib.suppress(BackendError):
                 self.thaw()
+
+    def _has_agent(self) -> bool:
+        """Whether the agent of the guest has opened its channel: without it nothing can be frozen, and later thawed."""
+        with libvirt_errors("cannot read the definition of the VM"):
+            target = parse(self._domain().XMLDesc()).find("devices/channel/target[@name='org.qemu.guest_agent.0']")
+        return target is not None and target.get("state") != "disconnected"
 
     def thaw(self) -> None:
         """Thaw the file systems of the guest, if this or an earlier run may have left them frozen; if they are not, this changes nothing.

@@ -22,6 +22,8 @@ HOME = pathlib.Path("/var/lib/reduced.footprint/standby-leases")
 WATCHES = pathlib.Path("/var/lib/reduced.footprint/standby-watches")
 _NOTES = RUN / "standby-grants"
 _LOCK = 20.0
+# longer than a step of the service that starts VMs, except for a start
+_STALE = 90.0
 
 
 def clock() -> float:
@@ -90,6 +92,25 @@ class WatchStore:
 
     def __init__(self, cluster: str, vm_id: str) -> None:
         self.directory = WATCHES / cluster / vm_id
+        self._note = _NOTES / cluster / f"{vm_id}.watch"
+
+    def report(self) -> None:
+        """Note that the service on this server has the VM in view."""
+        for each in (RUN, _NOTES, self._note.parent):
+            private_folder(each)
+        write_atomic(self._note, json.dumps({"boot": boot_id(), "at": clock()}))
+
+    def idle(self) -> bool:
+        """Whether this server shall start the VM by itself, and the service that does so has not reported it since some time."""
+        try:
+            found = json.loads(read_text(self._note) or "{}")
+        except ValueError:
+            found = {}
+        return self.watch() is not None and not (found.get("boot") == boot_id() and 0 <= clock() - found["at"] < _STALE)
+
+    def forget_report(self) -> None:
+        """Remove the note of :meth:`report`."""
+        self._note.unlink(missing_ok=True)
 
     def watch(self) -> Watch | None:
         """Return the request, ``None`` if there is none."""

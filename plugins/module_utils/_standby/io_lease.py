@@ -119,7 +119,7 @@ def forget_fenced(vm_id: str) -> None:
 
 
 def write_state(vms: t.Mapping[str, t.Mapping[str, t.Any]]) -> None:
-    """Write what the service knows of each VM: ``sent`` (of the last renewal that was granted), ``until``, ``silent`` (machine → problem)."""
+    """Write what the service knows of each VM: ``sent`` (of the last renewal that was granted), ``until``, ``silent`` and ``idle`` (machine → problem)."""
     private_folder(RUN)
     write_atomic(_STATE, json.dumps({"boot": boot_id(), "at": clock(), "vms": vms}))
 

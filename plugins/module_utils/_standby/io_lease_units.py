@@ -106,6 +106,7 @@ def _remove(unit: str, names: tuple[str, ...]) -> None:
         for name in names:
             (io_units.UNITS / name).unlink(missing_ok=True)
         run(["systemctl", "daemon-reload"])
+        run(["systemctl", "reset-failed", *names], ok=range(256))
 
 
 def watchdog_problem(watchdog: str) -> str | None:

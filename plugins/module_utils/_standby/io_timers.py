@@ -69,7 +69,7 @@ def install(vm_id: str, interval: int, code: pathlib.Path) -> list[str]:
 
 
 def remove(vm_id: str) -> bool:
-    """Stop and remove service and timer; returns whether they existed."""
+    """Stop and remove service and timer, after the last VM also the guard; returns whether service or timer existed."""
     timer, service = unit_name(vm_id, "timer"), unit_name(vm_id)
     there = (io_units.UNITS / timer).exists() or (io_units.UNITS / service).exists()
     if there:
@@ -77,6 +77,12 @@ def remove(vm_id: str) -> bool:
         run(["systemctl", "stop", service], ok=range(256))
         for name in (timer, service):
             (io_units.UNITS / name).unlink(missing_ok=True)
+        run(["systemctl", "daemon-reload"])
+        # a copy that failed
+        run(["systemctl", "reset-failed", timer, service], ok=range(256))
+    if (io_units.UNITS / GUARD).exists() and not list(io_units.UNITS.glob(unit_name("*", "timer"))):
+        run(["systemctl", "disable", "--quiet", "--now", GUARD], ok=range(256))
+        (io_units.UNITS / GUARD).unlink(missing_ok=True)
         run(["systemctl", "daemon-reload"])
     return there
 

@@ -151,6 +151,7 @@ def unwatched(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     there = store.directory.is_dir()
     if there and not check_mode:
         remove_path(store.directory)
+        store.forget_report()
         if not io_grants.watches():
             io_lease_units.remove_takeover()
     return {"changed": there}

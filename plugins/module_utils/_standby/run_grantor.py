@@ -23,6 +23,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_lease import Grants, parse_number, parse_renewal
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import STARTED
 
+_IDLE = "its service that would start the VM does not run"
+
 MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._standby.run_grantor"
 LEASING, CLAIMING = "lease", "claim"
 _SILENT = 60.0
@@ -41,7 +43,9 @@ def _renew(store: io_grants.GrantStore, given: Given) -> dict[str, t.Any]:
     grants, seen, reason = plan_lease.renewed(before, store.seen(now), asked, now, _started(store.cluster, store.vm_id))
     store.keep(grants)
     store.note(seen)
-    return _answer(grants, reason)
+    # its server reports it
+    idle = _IDLE if io_grants.WatchStore(store.cluster, store.vm_id).idle() else None
+    return {**_answer(grants, reason), **({"idle": idle} if idle else {})}
 
 
 def _disarm(store: io_grants.GrantStore, given: Given) -> dict[str, t.Any]:

@@ -65,6 +65,8 @@ class Renewer(threading.Thread):
         self.sent: float | None = None
         self.answered: float | None = None
         self.problem: str | None = "no answer yet"
+        #: Why the machine would not start the VM, although it grants leases.
+        self.idle: str | None = None
         #: The least number that the machine accepts.
         self.known = 0
 
@@ -94,6 +96,7 @@ class Renewer(threading.Thread):
         answer = session.ask({"do": "renew", **asked}, _ANSWER)
         self.known = max(int(answer.get("arm") or 0), int(answer.get("disarmed") or 0) + 1)
         self.answered = sent
+        self.idle = str(answer["idle"]) if answer.get("idle") else None
         self.problem = str(answer.get("reason") or "refused") if not answer.get("granted") else None
         if answer.get("granted"):
             self.sent = sent
@@ -133,7 +136,8 @@ class Service:
                 undecided = not io_guard.is_permitted(held.job.name) or io_guard.is_start_due(held.job.name)
                 self._running[vm_id] = bool(io_lease.processes(held.job.uuid)) or (None if undecided else False)
             silent = {each.voter.name: each.problem for each in self.renewers.get(vm_id, ()) if each.problem is not None}
-            state[vm_id] = {"sent": until - plan_lease.LEASE if until is not None else None, "until": until, "silent": silent}
+            idle = {each.voter.name: each.idle for each in self.renewers.get(vm_id, ()) if each.problem is None and each.idle is not None}
+            state[vm_id] = {"sent": until - plan_lease.LEASE if until is not None else None, "until": until, "silent": silent, "idle": idle}
         try:
             io_lease.write_state({**{each: {"sent": sent} for each, sent in self._left.items()}, **state})
         except OSError as error:

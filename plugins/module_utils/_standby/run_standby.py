@@ -39,9 +39,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_v
 
 if t.TYPE_CHECKING:
     # the programs of the units must be part of the code that is kept on this host
-    from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_worker
+    from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_takeover, run_worker
 
-    _CODE = (run_worker,)
+    _CODE = (run_takeover, run_worker)
 
 _LOCK = 300.0
 
@@ -93,7 +93,7 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     if check_mode:
         code = _kept_code(store)
         timers = code is not None and bool(io_timers.differing(job.id, job.interval, code)) or run_automatic.differs(job, code is not None)
-        changed = before != job or timers or not io_guard.is_guarded(job.name) or run_guard.install_hook(check_mode=True)
+        changed = before != job or timers or run_automatic.unwatched(params, True)["changed"] or not io_guard.is_guarded(job.name) or run_guard.install_hook(check_mode=True)
         return {"changed": changed, "diff": _diff("", _text(job) if changed else "")}
     if not (store.directory / "id_ed25519").exists():
         raise RefusedError("the key of the copies does not exist.", "state", "Use state: prepared first, and place the key on the standby.")
@@ -113,6 +113,8 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
         io_guard.guard(job.name, permitted=True)
     changed = bool(io_timers.install(job.id, job.interval, io_units.keep_code())) or changed
     changed = run_automatic.begin(job) or changed
+    # it was the standby of the VM before that was moved here
+    changed = run_automatic.unwatched(params, False)["changed"] or changed
     return {"changed": changed, "diff": _diff(_text(before) if before and changed else "", _text(job) if changed else "")}
 
 
@@ -149,6 +151,8 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
     job = store.job()
     _refuse_running(copies)
     source = not _of_another(job, params) and (job is not None or store.directory.is_dir())
+    # of a VM that was moved from here, this server may be the standby now
+    keeps = source and job is not None and store.move_of(job.uuid) is not None
     there = source or copies.directory.is_dir() or run_automatic.knows(params)
     if not check_mode and source and job is not None:
         run_automatic.finish(store, job, params.get("confirmed"))
@@ -161,12 +165,12 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
         io_remote_source.drop_key_files(store.directory)
         remove_path(store.directory)
         run_automatic.forget()
-    if not check_mode and copies.directory.is_dir():
+    if not check_mode and copies.directory.is_dir() and not keeps:
         with copies.locked():
             # a start may have held the lock; without its record the first server would start the VM as well
             _refuse_running(copies)
             copies.remove()
-    if not check_mode and run_automatic.knows(params):
+    if not check_mode and run_automatic.knows(params) and not keeps:
         run_automatic.unknow(params)
     return {"changed": there, "diff": _diff(f"{params['id']}: copied to its standby\n" if there else "", "")}
 

@@ -88,8 +88,9 @@ def _automatic_source(job: Job, store: io_store.StandbyStore) -> dict[str, t.Any
         problem = "its copies are paused for a move"
     elif job.automatic and reported is None:
         problem = "the service of its leases does not report it"
-    elif job.automatic and reported is not None and reported["silent"]:
-        problem = "; ".join(f"no lease from {name}: {why}" for name, why in sorted(reported["silent"].items()))
+    elif job.automatic and reported is not None and (reported["silent"] or reported.get("idle")):
+        silent = [f"no lease from {name}: {why}" for name, why in sorted(reported["silent"].items())]
+        problem = "; ".join(silent + [f"{name}: {why}" for name, why in sorted((reported.get("idle") or {}).items())])
     elif job.automatic and not armed:
         problem = "it is not under leases yet"
     return {"automatic": job.automatic, "automatic_armed": armed if job.automatic else None, "automatic_problem": problem, "taken_over": None}
@@ -135,6 +136,8 @@ def _automatic_standby(store: io_copies.CopyStore, record: t.Mapping[str, t.Any]
     watch = watching.watch()
     waits = watch is not None and record.get("state") == RECEIVING
     problem = run_takeover.unready(watch, grants, store) if watch is not None and waits else None
+    if waits and problem is None and grants.claim is None and watching.idle():
+        problem = "the service that would start it does not run"
     by_itself = bool(record.get("phase")) and (record.get("proof") or {}).get("by") == plan_standby.LEASE_PROOF
     return {
         "automatic": watch is not None,

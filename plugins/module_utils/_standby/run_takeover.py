@@ -9,6 +9,7 @@ A killed instance leaves at most claims: the next one withdraws them, or complet
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import sys
 import threading
@@ -186,6 +187,9 @@ class Takeover:
                 watch = self.store.watch()
                 if watch is None:
                     return
+                # a note that cannot be written must not prevent a start
+                with contextlib.suppress(OSError):
+                    self.store.report()
                 wait = self.step(watch)
             except (FootprintError, OSError) as error:
                 self._log(str(error))

@@ -37,6 +37,10 @@ class Guest:
         self.frozen, self.reachable, self.running = False, True, True
         self._freeze, self._late = freeze, late
         self.thaws = 0
+        self.channel = "<channel><target name='org.qemu.guest_agent.0' state='connected'/></channel>"
+
+    def XMLDesc(self) -> str:  # pylint: disable=invalid-name
+        return f"<domain><devices>{self.channel}</devices></domain>"
 
     def isActive(self) -> bool:  # pylint: disable=invalid-name
         return self.running
@@ -110,6 +114,23 @@ def test_a_vm_without_an_agent_is_not_asked_again(mark: pathlib.Path) -> None:
     with backup(guest)._quiet():  # pylint: disable=protected-access
         pass
     assert guest.thaws == 0 and not mark.exists()
+
+
+@pytest.mark.parametrize("channel", ["", "<channel><target name='org.qemu.guest_agent.0' state='disconnected'/></channel>"])
+def test_a_guest_whose_agent_does_not_run_is_not_frozen(channel: str, mark: pathlib.Path) -> None:
+    guest = Guest(Failure(libvirt.VIR_ERR_AGENT_UNRESPONSIVE))
+    guest.channel, guest.reachable = channel, False
+    with backup(guest)._quiet():  # pylint: disable=protected-access
+        assert not guest.frozen
+    # the unit that ends calls this
+    backup(guest).thaw()
+    assert guest.thaws == 0 and not mark.exists()
+    # one that was frozen before is thawed when its agent is back
+    mark.parent.mkdir(exist_ok=True)
+    mark.touch()
+    with backup(guest)._quiet():  # pylint: disable=protected-access
+        assert mark.exists()
+    assert mark.exists()
 
 
 def test_a_vm_that_was_shut_down_is_not_frozen(mark: pathlib.Path) -> None:

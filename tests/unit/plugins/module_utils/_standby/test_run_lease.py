@@ -12,7 +12,7 @@ import types
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_lease, io_store, run_guard, run_lease, run_standby
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_lease, io_store, run_guard, run_lease, run_standby, run_standby_info
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_lease import LEASE
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import job_data
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard
@@ -65,6 +65,19 @@ def test_a_vm_needs_a_lease_only_after_its_first_one(service, clock, guest):
     io_guard.permit("blue-m")
     service.tick()
     assert service.renewal("m")["running"] is False
+
+
+def test_a_standby_that_would_not_start_the_vm_is_reported(service, monkeypatch):
+    answers = [{"granted": True, "arm": 5, "idle": "its service does not run"}, {"granted": True, "arm": 5}]
+    session = types.SimpleNamespace(ask=lambda asked, seconds: answers.pop(0))
+    service.refresh()
+    grant(service, 1000.0)
+    renewer = service.renewers["m"][0]
+    for problem in ("metal2: its service does not run", "it is not under leases yet"):
+        renewer._renew(session)
+        service.tick()
+        (entry,) = run_standby_info.standbys()
+        assert entry["automatic_problem"] == problem
 
 
 def test_a_changed_request_keeps_the_lease(service, clock, guest):

@@ -15,6 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
     io_copies,
     io_grants,
     plan_standby,
+    run_grantor,
     run_standby,
     run_standby_info,
     run_start,
@@ -55,6 +56,8 @@ def fixture_takeover(clock, monkeypatch):
     it.grants.keep(ARMED._replace(grantors=("metal2", "w1", "w2")))
     with it.grants.locked():
         it.grants.note(Seen(0.0, clock.now - WAIT))
+    # it runs
+    it.store.report()
     it.started = []
 
     def start(params, check_mode):
@@ -113,6 +116,41 @@ def test_nothing_is_claimed_that_was_not_running_under_leases(takeover, monkeypa
     assert not machines.asked and not takeover.started and takeover.grants.grants().claim is None
     (entry,) = run_standby_info.standbys()
     assert entry["automatic_armed"] is False and entry["automatic_problem"]
+
+
+def test_a_service_that_does_not_run_is_reported(takeover, clock, monkeypatch):
+    renewal = {"do": "renew", "arm": 5, "running": True, "grantors": ["metal2", "w1", "w2"]}
+
+    def said():
+        (entry,) = run_standby_info.standbys()
+        return entry["automatic_armed"], bool(entry["automatic_problem"]), "idle" in run_grantor.answer("lease", "blue", "m", renewal)
+
+    assert said() == (True, False, False)
+    takeover.store.forget_report()
+    assert said() == (False, True, True)
+    monkeypatch.setattr(takeover, "step", lambda watch: takeover.store.directory.joinpath("job.json").unlink() or 0.0)
+    watch = takeover.store.watch()
+    takeover.run()
+    takeover.store.write(watch)
+    assert said() == (True, False, False)
+    clock.now += 91
+    assert said() == (False, True, True)
+    # during a start it has no time
+    takeover.grants.keep(takeover.grants.grants()._replace(claim=9, claimed_by="metal2"))
+    assert said()[:2] == (True, False)
+    # a witness starts nothing
+    assert run_standby.apply({**PARAMS, "state": "unwatched"}, check_mode=False)["changed"] and "idle" not in run_grantor.answer("lease", "blue", "m", renewal)
+
+
+def test_a_note_that_cannot_be_written_prevents_no_start(takeover, monkeypatch):
+    def report(self):
+        raise OSError("no space left")
+
+    steps = []
+    monkeypatch.setattr(io_grants.WatchStore, "report", report)
+    monkeypatch.setattr(takeover, "step", lambda watch: steps.append(watch) or takeover.store.directory.joinpath("job.json").unlink() or 0.0)
+    takeover.run()
+    assert len(steps) == 1
 
 
 def test_nothing_is_claimed_before_the_waiting_time(takeover, clock, monkeypatch):
