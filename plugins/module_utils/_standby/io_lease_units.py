@@ -116,7 +116,8 @@ def watchdog_problem(watchdog: str) -> str | None:
 def _watchdog_files(watchdog: str) -> dict[pathlib.Path, str | None]:
     """Return path → content, ``None`` for no file."""
     why = "# Resets this server when systemd hangs, for VMs that their standby starts by itself (reduced.footprint)."
-    text = f"{why}\n[Manager]\nRuntimeWatchdogSec={WATCHDOG:.0f}\n"
+    # systemd that crashes closes the watchdog, and drivers such as i6300esb stop it then; so it restarts the server itself, after 10 s
+    text = f"{why}\n[Manager]\nRuntimeWatchdogSec={WATCHDOG:.0f}\nCrashReboot=yes\n"
     return {DROP_IN: None if watchdog == NONE else text, SOFTDOG: "softdog\n" if watchdog == SOFTWARE else None}
 
 

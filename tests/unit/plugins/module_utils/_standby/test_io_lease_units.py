@@ -34,7 +34,7 @@ def test_the_watchdog(host, tmp_path, watchdog, files, loaded):
     assert {each.name for each in tmp_path.iterdir()} == files and (["modprobe", "softdog"] in host) is loaded
     assert (["systemctl", "daemon-reload"] in host) is bool(files)
     if files:
-        assert "RuntimeWatchdogSec=20\n" in (tmp_path / "DROP_IN").read_text("ascii")
+        assert "RuntimeWatchdogSec=20\nCrashReboot=yes\n" in (tmp_path / "DROP_IN").read_text("ascii")
     assert not io_lease_units._set_watchdog(watchdog)
     # with the last automatic VM
     assert io_lease_units._set_watchdog("none") is bool(files) and not list(tmp_path.iterdir())
