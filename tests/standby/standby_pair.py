@@ -146,8 +146,8 @@ class Trio(Pair):
         self.place(self.witness, "standby", key, self.here.address)
         given = {"id": VM, "cluster": CLUSTER, "state": "watched", "source": self.there.name, "witnesses": [witness]}
         self.place(self.witness, "takeover", self.there.call("standby", given)["public_key"], self.there.address)
-        # no machine of the lab has a hardware watchdog
-        return self.present(witnesses=[witness], automatic=True, watchdog="none", source=self.here.name, **options)
+        # no server of the lab has a hardware watchdog
+        return self.present(witnesses=[witness], automatic=True, source=self.here.name, **{"watchdog": "none", **options})
 
     def sample(self, server: Server) -> None:
         """Sample the machine on a server."""
