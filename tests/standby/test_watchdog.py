@@ -27,7 +27,7 @@ STEADY = 45.0
 TAKEN, BOOT = 300.0, 480.0
 DROP_IN = "/etc/systemd/system.conf.d/reduced-footprint-standby.conf"
 SOFTDOG = "/etc/modules-load.d/reduced-footprint-standby.conf"
-# systemd stands still, as in a system call that never ends; the kernel and all other processes continue
+# systemd hangs, as in a system call that never ends; the kernel and all other processes continue
 STOP = """python3 -c '
 import ctypes, time
 call = ctypes.CDLL(None).ptrace
@@ -61,7 +61,7 @@ def fixture_machine(servers: Pair) -> t.Iterator[Machine]:
 def fixture_guarded(machine: Machine, trio: Trio, clear: t.Callable[[Server], None]) -> t.Iterator[Guarded]:
     """Remove all traces of an earlier test."""
     guarded = Guarded(Watched("metal3", machine))
-    machine.tell("cont")
+    machine.order("cont")
     machine.wait()
     clear(guarded.here)
     guarded.here.ssh(f"rm -f {DROP_IN} {SOFTDOG} /etc/modprobe.d/without.conf; systemctl daemon-reload; modprobe -r softdog; modprobe i6300esb")
@@ -141,22 +141,22 @@ def test_the_kernel_hangs(guarded: Guarded) -> None:
     at, seconds = hung(guarded, "echo c > /proc/sysrq-trigger")
     assert seconds < WATCHDOG + LATE and guarded.here.machine.fired(at)
     # as the firmware of a real server, which takes minutes
-    guarded.here.machine.tell("stop")
+    guarded.here.machine.order("stop")
     try:
         taken(guarded, at)
     finally:
-        guarded.here.machine.tell("cont")
+        guarded.here.machine.order("cont")
     back(guarded, at)
     armed(guarded)
 
 
-@pytest.mark.parametrize("how", ["stands_still", "stands_still_without_leases", "crashes_without_leases"])
+@pytest.mark.parametrize("how", ["hangs", "hangs_without_leases", "crashes_without_leases"])
 def test_systemd_hangs(guarded: Guarded, how: str) -> None:
     begun(guarded)
     armed(guarded)
     guarded.split((guarded.here, guarded.there), (guarded.here, guarded.witness))
     crashes = how.startswith("crashes")
-    # nobody is left then who would end the machine after its lease
+    # then nothing but the watchdog is left that would end the machine after its lease
     at, seconds = hung(guarded, f"{CRASH if crashes else STOP}; {KILL if how.endswith('leases') else 'true'}")
     machine = guarded.here.machine
     assert seconds < WATCHDOG + LATE and bool(machine.fired(at)) is not crashes
@@ -183,6 +183,6 @@ def test_software_watchdog(guarded: Guarded) -> None:
     machine.wait(BOOT)
     armed(guarded, "Software Watchdog")
     eventually("the machine runs again, here or on its standby", lambda: here.state(VM) == "running" or guarded.there.state(VM) == "running", 240)
-    # it is no hardware watchdog
+    # softdog is not accepted as one
     with pytest.raises(Refused, match="has no hardware watchdog"):
         guarded.automatic(watchdog="required")

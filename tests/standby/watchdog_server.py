@@ -157,7 +157,7 @@ class Machine(network_server.Server):
             connection = self._connect(self.folder / f"{name}.sock")
             if name == "qmp":
                 self._qmp = connection
-                self.tell("qmp_capabilities")
+                self.order("qmp_capabilities")
             threading.Thread(target=_lines, args=(connection, read), daemon=True).start()
 
     def _connect(self, path: pathlib.Path) -> socket.socket:
@@ -172,7 +172,7 @@ class Machine(network_server.Server):
                 assert time.monotonic() < until and self._process is not None and self._process.poll() is None, (self.folder / "qemu.log").read_text()
             time.sleep(0.1)
 
-    def tell(self, command: str) -> None:
+    def order(self, command: str) -> None:
         """Send a command to QEMU."""
         self._qmp.sendall(json.dumps({"execute": command}).encode() + b"\n")
 
