@@ -75,7 +75,7 @@ def armed(guarded: Guarded, name: str = "i6300ESB timer") -> None:
     here = guarded.here
     eventually("systemd has opened the watchdog", lambda: here.read("state") == "active", 30)
     assert here.read("identity") == name and here.read("timeout") == "20"
-    assert here.systemd("RuntimeWatchdogUSec") == "20s" and here.systemd("WatchdogDevice") == "/dev/watchdog0"
+    assert here.systemd("RuntimeWatchdogUSec") == "20s" and here.systemd("WatchdogDevice") in ("/dev/watchdog0", "/dev/watchdog")
     before = here.systemd("WatchdogLastPingTimestampMonotonic")
     eventually("systemd reports", lambda: here.systemd("WatchdogLastPingTimestampMonotonic") != before, WATCHDOG)
 
