@@ -137,7 +137,7 @@ options:
   watchdog:
     description:
       - With O(automatic), what resets this server when it hangs. V(required) refuses a server without hardware watchdog, V(software) uses C(softdog) where
-        there is none, which does not fire when the kernel hangs, V(none) uses no watchdog.
+        there is none, which does not fire when the kernel hangs, V(none) uses no watchdog. A watchdog that another program uses is refused.
     type: str
     choices: [required, software, none]
     default: required

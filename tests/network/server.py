@@ -33,6 +33,9 @@ class Server:
 
     #: MiB
     memory = 640
+    cpus = 2
+    #: More words of the kernel's command line.
+    kernel = ""
 
     def __init__(self, folder: pathlib.Path, image: Image, wire: Wire, seed: Seed, key: pathlib.Path) -> None:
         self.folder, self.image, self.wire, self.seed, self.key = folder, image, wire, seed, key
@@ -60,24 +63,34 @@ class Server:
     def power_on(self) -> None:
         """Power on."""
         argv = [
-            "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", "2", "-cpu", "max", "-m", str(self.memory), "-nodefaults", "-no-user-config",
+            "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-smp", str(self.cpus), "-cpu", "max", "-m", str(self.memory), "-nodefaults", "-no-user-config",
             "-display", "none", "-chardev", f"file,id=console,path={self.console},append=on", "-serial", "chardev:console",
             "-kernel", str(self.image.kernel), "-initrd", str(self.image.initrd),
-            "-append", "root=/dev/vda rw console=ttyS0 net.ifnames=0 init=/usr/local/sbin/first mitigations=off systemd.show_status=1 quiet",
+            "-append",
+            f"root=/dev/vda rw console=ttyS0 net.ifnames=0 init=/usr/local/sbin/first mitigations=off systemd.show_status=1 quiet {self.kernel}",
             "-drive", f"file={self.disk},if=virtio,cache=writeback", "-drive", f"file={self.folder / 'seed.tar'},format=raw,if=virtio,readonly=on",
             "-device", "virtio-rng-pci", "-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,path={self.agent},server=on,wait=off",
             "-device", "virtserialport,chardev=agent,name=org.qemu.guest_agent.0",
         ]  # fmt: skip
-        for number, mac in enumerate(MACS):
-            argv += ["-netdev", f"tap,id=nic{number},ifname=port{number},script=no,downscript=no"]
+        for number, (port, mac) in enumerate(self.ports()):
+            argv += ["-netdev", f"tap,id=nic{number},ifname={port},script=no,downscript=no"]
             argv += ["-device", f"virtio-net-pci,netdev=nic{number},mac={mac},romfile=,{PLAIN}"]
         for disk in self.more_disks():
             argv += ["-drive", f"file={disk},format=raw,if=virtio,cache=writeback"]
+        argv += self.more_options()
         with open(self.folder / "qemu.log", "ab") as log:
             self._process = subprocess.Popen([*cables.WITH_ME, *self.wire.inside(*argv)], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
+    def ports(self) -> t.Sequence[tuple[str, str]]:
+        """Return the tap device and the MAC of each NIC."""
+        return [(f"port{number}", mac) for number, mac in enumerate(MACS)]
+
     def more_disks(self) -> t.Sequence[pathlib.Path]:
-        """Return the QEMU options of devices other than the system disk."""
+        """Return the images of disks other than the system disk."""
+        return ()
+
+    def more_options(self) -> t.Sequence[str]:
+        """Return QEMU options of other devices."""
         return ()
 
     def off(self) -> None:

@@ -73,6 +73,12 @@ def _clear(server: Server) -> None:
     )
 
 
+@pytest.fixture(scope="session", name="clear")
+def fixture_clear() -> t.Callable[[Server], None]:
+    """Return a function that removes all traces of an earlier test from another server."""
+    return _clear
+
+
 @pytest.fixture(name="trio")
 def fixture_trio(pair: Pair) -> t.Iterator[Trio]:
     """Add a witness, and sample the processes of the machine instead of asking libvirt."""

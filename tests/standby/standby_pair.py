@@ -146,7 +146,7 @@ class Trio(Pair):
         self.place(self.witness, "standby", key, self.here.address)
         given = {"id": VM, "cluster": CLUSTER, "state": "watched", "source": self.there.name, "witnesses": [witness]}
         self.place(self.witness, "takeover", self.there.call("standby", given)["public_key"], self.there.address)
-        # no machine of the lab has a hardware watchdog
+        # no server of the lab has a hardware watchdog
         return self.present(**{"witnesses": [witness], "automatic": True, "watchdog": "none", "source": self.here.name, **options})
 
     def sample(self, server: Server) -> None:

@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
 import sys
+import time
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
@@ -27,6 +29,12 @@ SCRIPT = pathlib.Path("/var/lib/reduced.footprint/standby-fence")
 DROP_IN = pathlib.Path("/etc/systemd/system.conf.d/reduced-footprint-standby.conf")
 SOFTDOG = pathlib.Path("/etc/modules-load.d/reduced-footprint-standby.conf")
 DEVICE = pathlib.Path("/dev/watchdog0")
+#: What the kernel says about it; without its sysfs, nothing.
+KNOWN = pathlib.Path("/sys/class/watchdog/watchdog0")
+# the older name of the first watchdog, which earlier versions of systemd open
+_NAMES = (str(DEVICE), "/dev/watchdog")
+_PROC = pathlib.Path("/proc")
+_OPENING = 10.0
 
 # without Python, whose start may be what hangs
 _KILLER = f"""#!/bin/sh
@@ -111,13 +119,51 @@ def _remove(unit: str, names: tuple[str, ...]) -> None:
 
 def watchdog_problem(watchdog: str) -> str | None:
     """Return why a server cannot have automatic VMs, ``None`` if it can."""
-    return f"this server has no hardware watchdog: {DEVICE} does not exist" if watchdog == REQUIRED and not DEVICE.exists() else None
+    if watchdog == REQUIRED:
+        if not DEVICE.exists():
+            return f"this server has no hardware watchdog: {DEVICE} does not exist"
+        # that of an earlier request stays in the kernel until the next boot
+        if (read_text(KNOWN / "identity") or "").strip() == "Software Watchdog":
+            return f"this server has no hardware watchdog: {DEVICE} is softdog, which does not fire when the kernel hangs"
+    others = [] if watchdog == NONE else [f"{(read_text(each / 'comm') or '').strip()} ({each.name})" for each in _users() if each.name != "1"]
+    return f"{DEVICE}, the watchdog of this server, is used by {', '.join(others)}, so systemd cannot use it" if others else None
+
+
+def _users() -> list[pathlib.Path]:
+    """Return the processes that have the watchdog open."""
+    found = []
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit():
+            # it may have ended
+            with contextlib.suppress(OSError):
+                if any(os.readlink(each) in _NAMES for each in (entry / "fd").iterdir()):
+                    found.append(entry)
+    return found
+
+
+def _check_watchdog() -> None:
+    """Check that systemd reports to the watchdog, and that this one does not wait longer.
+
+    :raises BackendError: otherwise.
+    """
+    if not KNOWN.exists():
+        return
+    until = time.monotonic() + _OPENING
+    while not any(each.name == "1" for each in _users()):
+        if time.monotonic() > until:
+            raise BackendError(f"systemd does not use the watchdog {DEVICE}.", hint="See journalctl _PID=1, and WatchdogDevice in /etc/systemd/system.conf.")
+        time.sleep(0.2)
+    waits = int(read_text(KNOWN / "timeout") or 0)
+    if waits > WATCHDOG:
+        hint = "Another file in /etc/systemd/system.conf.d may set RuntimeWatchdogSec, or this watchdog cannot wait so shortly."
+        raise BackendError(f"the watchdog {DEVICE} resets this server after {waits} s instead of {WATCHDOG:.0f} s.", hint=hint)
 
 
 def _watchdog_files(watchdog: str) -> dict[pathlib.Path, str | None]:
     """Return path → content, ``None`` for no file."""
     why = "# Resets this server when systemd hangs, for VMs that their standby starts by itself (reduced.footprint)."
-    text = f"{why}\n[Manager]\nRuntimeWatchdogSec={WATCHDOG:.0f}\n"
+    # systemd that crashes closes the watchdog, and drivers such as i6300esb stop it then; so it restarts the server itself, after 10 s
+    text = f"{why}\n[Manager]\nRuntimeWatchdogSec={WATCHDOG:.0f}\nCrashReboot=yes\n"
     return {DROP_IN: None if watchdog == NONE else text, SOFTDOG: "softdog\n" if watchdog == SOFTWARE else None}
 
 
@@ -130,7 +176,7 @@ def lease_differs(watchdog: str, code: pathlib.Path) -> bool:
 def install_lease(watchdog: str, code: pathlib.Path) -> bool:
     """Install and start the service of the leases; returns whether something changed.
 
-    :raises BackendError: the software watchdog cannot be loaded.
+    :raises BackendError: the software watchdog cannot be loaded, or systemd does not use the watchdog.
     """
     changed = _set_watchdog(watchdog)
     if read_text(SCRIPT) != _KILLER:
@@ -155,6 +201,8 @@ def _set_watchdog(watchdog: str) -> bool:
                 write_atomic(path, text, mode=0o644)
     if changed:
         run(["systemctl", "daemon-reload"])
+    if watchdog != NONE:
+        _check_watchdog()
     return changed
 
 
