@@ -15,8 +15,8 @@ import time
 import typing as t
 
 import pytest
+from standby_automatic import begun, logs, ready, running
 from standby_pair import CLUSTER, ROOT, VM, Pair, Refused, Server, Trio, eventually
-from test_automatic import begun, logs, ready, running
 from watchdog_server import Guarded, Machine, Watched
 
 LOGS = ROOT / "tests" / "output" / "standby"
