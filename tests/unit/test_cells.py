@@ -20,6 +20,7 @@ from tests.support.cells import Cells, workspace
 PLAYBOOKS = ("migrate_master", "provision_virt", "rollback_master")
 ROLES = ("address_guard", "chrony", "images", "master_migrate", "packages", "virt_guests", "virt_host")
 
+
 def results(output: pathlib.Path, state: str = "one") -> Cells:
     return Cells("matrix", ("held", "reason"), state, output)
 

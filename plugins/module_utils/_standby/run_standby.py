@@ -93,7 +93,8 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     if check_mode:
         code = _kept_code(store)
         timers = code is not None and bool(io_timers.differing(job.id, job.interval, code)) or run_automatic.differs(job, code is not None)
-        changed = before != job or timers or run_automatic.unwatched(params, True)["changed"] or not io_guard.is_guarded(job.name) or run_guard.install_hook(check_mode=True)
+        watched = run_automatic.unwatched(params, True)["changed"]
+        changed = before != job or timers or watched or not io_guard.is_guarded(job.name) or run_guard.install_hook(check_mode=True)
         return {"changed": changed, "diff": _diff("", _text(job) if changed else "")}
     if not (store.directory / "id_ed25519").exists():
         raise RefusedError("the key of the copies does not exist.", "state", "Use state: prepared first, and place the key on the standby.")
