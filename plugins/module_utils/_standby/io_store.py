@@ -23,6 +23,7 @@ HOME = pathlib.Path("/var/lib/reduced.footprint/standby")
 #: What is known of copies that ended; a file for each key.
 ENDED = pathlib.Path("/var/lib/reduced.footprint/standby-ended")
 _PAUSED = "paused"
+_RELEASED = "released"
 
 
 class StandbyStore(JournalStore):
@@ -58,6 +59,17 @@ class StandbyStore(JournalStore):
             return (self.directory / _PAUSED).stat().st_mtime
         except FileNotFoundError:
             return None
+
+    def release(self, released: bool) -> None:
+        """Record that the VM, which was started on its standby, is being removed here, or that it is not any more; with the lock ``domains``."""
+        if released:
+            write_atomic(self.directory / _RELEASED, "")
+        else:
+            (self.directory / _RELEASED).unlink(missing_ok=True)
+
+    def is_released(self) -> bool:
+        """Whether the VM is being removed here."""
+        return (self.directory / _RELEASED).exists()
 
     def move_of(self, uuid: str) -> Moved | None:
         """Return the note of the move for which the copies were paused; a VM that was started on its standby has a note as well."""

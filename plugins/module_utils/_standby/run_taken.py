@@ -41,6 +41,9 @@ def give_up(job: Job, store: StandbyStore, record: t.Mapping[str, t.Any]) -> Non
     io_guard.revoke(job.name)
     io_lease.forget_fenced(job.id)
     with host_lock("domains", _LOCK), DomainHost(job.uri) as host:
+        if store.is_released() or store.job() is None:
+            # it is being removed, or was: the note would remain, and keep the VM from moving back
+            return
         io_moved.write(Moved(job.id, job.cluster, job.name, job.uuid, job.standby.name, utc(float(record.get("at") or 0)), MOVED))
         found = host.domain(job.uuid)
         if found is not None and found.state == "running":

@@ -9,14 +9,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pathlib
+import shutil
 import types
 import typing as t
 
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, plan_standby, run_agent, run_guard, run_standby, run_start
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, CopyDisk, Job, Voter
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, plan_standby, run_agent, run_automatic, run_guard
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_standby, run_start, run_taken
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, CopyDisk, Job, Voter, job_data
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, CONFIRMED, MOVED, Moved
 
@@ -202,6 +204,40 @@ def test_old_disks_are_removed_only_if_the_vm_ran_on_its_standby(
     else:
         run_standby.apply({"id": "m", "cluster": "lab", "state": "released"}, check_mode=False)
     assert removed == ([] if words else [JOB])
+
+
+def test_a_start_is_not_noted_again_while_the_old_vm_is_removed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker and the guard ask the standby themselves, and may use the answer a little later."""
+    for function in (io_moved.read, io_moved.write, io_moved.forget):
+        monkeypatch.setattr(function, "__defaults__", (tmp_path / "moved",))
+    host = Host("shutdown")
+    host.record.persistent = False
+    store = io_store.StandbyStore("m", tmp_path / "standby")
+    job = JOB._replace(standby=STANDBY._replace(host_keys=("ssh-ed25519 AAAA",)), witnesses=())
+    store.write_job(job_data(job))
+    monkeypatch.setattr(io_store, "HOME", tmp_path / "standby")
+    monkeypatch.setattr(run_taken.io_guard, "revoke", lambda name: None)
+    monkeypatch.setattr(run_automatic, "let_go", lambda store, job: None)
+    for module in (run_standby, run_taken):
+        monkeypatch.setattr(module, "host_lock", lambda *_args: contextlib.nullcontext())
+        monkeypatch.setattr(module, "DomainHost", lambda *_args: host)
+    monkeypatch.setattr(run_guard, "records", lambda job, store: [{"state": "started", "phase": "running"}])
+
+    def learned(*_unused: t.Any) -> None:
+        run_taken.give_up(job, store, {"at": 1.0})
+
+    def absent(*_unused: t.Any) -> dict[str, t.Any]:
+        learned()
+        shutil.rmtree(store.directory)
+        learned()
+        return {}
+
+    monkeypatch.setattr(run_standby, "_remove_vm", learned)
+    monkeypatch.setattr(run_standby, "_absent", absent)
+    learned()
+    assert io_moved.read(UUID) is not None
+    assert run_standby.apply({"id": "m", "cluster": "lab", "state": "released"}, check_mode=False)["changed"]
+    assert io_moved.read(UUID) is None
 
 
 @pytest.mark.parametrize("keep", [False, True])
