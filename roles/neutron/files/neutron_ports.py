@@ -23,6 +23,8 @@ import typing as t
 TIMES = {"HASH_RING_NODES_TIMEOUT": 45, "HASH_RING_CACHE_TIMEOUT": 20}
 #: Seconds for which a port must differ before its event is repeated for the first time, and at most between two times.
 FIRST, LONGEST = 10.0, 600.0
+#: Seconds until OVN is asked again about a port that it has not connected, such as that of an instance that is off.
+UNCONNECTED = 30.0
 #: Ports of instances that are connected on a server but down.
 DOWN = (
     "SELECT DISTINCT p.id FROM ports p JOIN ml2_port_bindings b ON b.port_id = p.id WHERE p.status = 'DOWN' AND p.admin_state_up = 1"
@@ -56,6 +58,11 @@ class Waiting:
         self._next = {port: self._next.get(port, (now + FIRST, FIRST)) for port in ports}
         return [port for port, (moment, _pause) in self._next.items() if now >= moment]
 
+    def unconnected(self, ports: t.Iterable[str], now: float) -> None:
+        """Note that OVN has not connected these ports."""
+        for port in ports:
+            self._next[port] = (now + UNCONNECTED, FIRST)
+
     def repeated(self, ports: t.Iterable[str], now: float) -> None:
         """Note that the events of these ports were repeated."""
         for port in ports:
@@ -74,6 +81,7 @@ def turn(waiting: Waiting, ask: t.Callable[[str], t.Sequence[t.Sequence[t.Any]]]
         return []
     found = json.loads(run(["--no-leader-only", "--format=json", "--columns=name,up", "--if-exists", "list", "Logical_Switch_Port", *due]))
     connected = [str(name) for name, up in found["data"] if up is True]
+    waiting.unconnected(set(due) - set(connected), now)
     if connected:
         # ovn-northd sets it again, which neutron sees as a new event
         run([word for port in connected for word in ("--", "--if-exists", "set", "Logical_Switch_Port", port, "up=false")])

@@ -70,9 +70,13 @@ def test_a_port_that_ovn_has_not_connected_is_left_alone(module: t.Any, up: t.An
     cloud = Cloud(module, {PORT: up, OTHER: True})
     cloud.turn(0, PORT, OTHER)
     assert cloud.turn(12, PORT, OTHER) == [OTHER] and cloud.set == [OTHER]
-    # it is asked again, as soon as OVN connects it
+    # the ports of instances that are off stay down: OVN is not asked in every turn
+    cloud.listed.clear()
+    for now in range(15, 60, 5):
+        cloud.turn(now, PORT)
+    assert cloud.listed == [[PORT]]
     cloud.up[PORT] = True
-    assert cloud.turn(14, PORT, OTHER) == [PORT]
+    assert [now for now in range(60, 80, 5) if cloud.turn(now, PORT)] == [75]
 
 
 def test_a_port_that_ovn_does_not_know_is_left_alone(module: t.Any) -> None:
