@@ -101,7 +101,7 @@ class WatchStore:
         write_atomic(self._note, json.dumps({"boot": boot_id(), "at": clock()}))
 
     def idle(self) -> bool:
-        """Whether this server shall start the VM by itself, and the service that does so has not reported it since some time."""
+        """Whether this server shall start the VM by itself, and the service that does so has not reported it for some time."""
         try:
             found = json.loads(read_text(self._note) or "{}")
         except ValueError:

@@ -155,7 +155,7 @@ def _check_watchdog() -> None:
         time.sleep(0.2)
     waits = int(read_text(KNOWN / "timeout") or 0)
     if waits > WATCHDOG:
-        hint = "Another file in /etc/systemd/system.conf.d may set RuntimeWatchdogSec, or this watchdog cannot wait so shortly."
+        hint = "Another file in /etc/systemd/system.conf.d may set RuntimeWatchdogSec, or this watchdog does not support such a short timeout."
         raise BackendError(f"the watchdog {DEVICE} resets this server after {waits} s instead of {WATCHDOG:.0f} s.", hint=hint)
 
 
