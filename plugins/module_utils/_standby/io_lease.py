@@ -136,7 +136,9 @@ def read_state() -> dict[str, t.Any]:
 def reported(vm_id: str) -> dict[str, t.Any] | None:
     """Return what the service reports of a VM, ``None`` if it reports nothing at present."""
     found = read_state()
-    return found["vms"].get(vm_id) if found and clock() - found["at"] < _STALE else None
+    vm = found["vms"].get(vm_id) if found and clock() - found["at"] < _STALE else None
+    # a new instance repeats the lease of the one before, until it has read its VMs
+    return vm if vm and "until" in vm else None
 
 
 def is_valid(vm_id: str, least: float) -> bool:

@@ -105,6 +105,8 @@ def test_the_next_instance_continues_with_the_lease(service, clock, guest):
     # the state is that of the instance before until there is an answer
     clock.now += 10
     run_lease.Service().tick()
+    (entry,) = run_standby_info.standbys()
+    assert entry["automatic_problem"] == "the service of its leases does not report it"
     last = run_lease.Service()
     last.refresh()
     last.tick()
