@@ -205,7 +205,8 @@ def await_true(what: str, condition: t.Callable[[], bool], seconds: float) -> fl
     while not condition():
         if time.monotonic() - began > seconds:
             raise RuntimeError(f"{what}: not within {seconds:.0f} s")
-        time.sleep(0.5)
+        # each question is a process here and a login there, which takes time from the migration
+        time.sleep(3)
     return time.monotonic() - began
 
 
