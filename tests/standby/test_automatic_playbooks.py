@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
+import shutil
+import subprocess
 import time
 
 import pytest
@@ -207,6 +210,27 @@ def test_destroy_environment(trio: Trio, operator: Operator) -> None:
     time.sleep(max(0.0, NOTHING - (time.time() - ended)))
     assert [trio.here.state(VM), trio.there.state(VM)] == ["gone", "gone"]
     assert not running(trio, trio.there) and running(trio, trio.here)[-1] == ended
+
+
+def test_replace_server(trio: Trio, operator: Operator) -> None:
+    """Its server is destroyed, and another machine takes over the name, after the machine was started by itself."""
+    operator.begin()
+    home, known = current().state / "metal1", current().state / "known_hosts"
+    taken(trio, lose(trio))
+    points = [line.split()[1] for line in pathlib.Path("/proc/self/mounts").read_text("utf-8").splitlines()]
+    for point in reversed([each for each in points if each.startswith(f"{home}/")]):
+        subprocess.run(["umount", point], check=True)
+    shutil.rmtree(home)
+    lab("up", "--servers", "2")
+    key = (home / "root/etc/ssh/ssh_host_ed25519_key.pub").read_text("ascii").rsplit(" ", 1)[0]
+    more = json.dumps({"replace_server_host_key": key, "replace_server_known_hosts": str(known), "replace_server_name": "metal1"})
+    operator.run("replace_server", more, fails="replace_server_confirm")
+    assert operator.run("replace_server", more, "replace_server_confirm=metal1", says="m1 was started on its standby metal2") > 0
+    assert trio.here.state(VM) == "running" and trio.there.state(VM) != "running"
+    copied(trio)
+    assert operator.run("replace_server", more) == 0
+    assert operator.run("spawn_vms") == 0
+    assert armed(trio)
 
 
 def test_cuts(trio: Trio, whole: bool) -> None:
