@@ -214,23 +214,29 @@ def test_destroy_environment(trio: Trio, operator: Operator) -> None:
 
 def test_replace_server(trio: Trio, operator: Operator) -> None:
     """Its server is destroyed, and another machine takes over the name, after the machine was started by itself."""
-    operator.begin()
-    home, known = current().state / "metal1", current().state / "known_hosts"
-    taken(trio, lose(trio))
+    # the lab begins anew without its first server
+    operator.write(home="metal2", standby="metal1")
+    assert operator.run("spawn_vms") > 0
+    copied(trio, trio.there, trio.here)
+    home, known = current().state / "metal2", current().state / "known_hosts"
+    lost = time.time()
+    lab("kill", "metal2")
+    taken(trio, lost, trio.here)
     points = [line.split()[1] for line in pathlib.Path("/proc/self/mounts").read_text("utf-8").splitlines()]
     for point in reversed([each for each in points if each.startswith(f"{home}/")]):
         subprocess.run(["umount", point], check=True)
     shutil.rmtree(home)
     lab("up", "--servers", "2")
     key = (home / "root/etc/ssh/ssh_host_ed25519_key.pub").read_text("ascii").rsplit(" ", 1)[0]
-    more = json.dumps({"replace_server_host_key": key, "replace_server_known_hosts": str(known), "replace_server_name": "metal1"})
+    more = json.dumps({"replace_server_host_key": key, "replace_server_known_hosts": str(known), "replace_server_name": "metal2"})
     operator.run("replace_server", more, fails="replace_server_confirm")
-    assert operator.run("replace_server", more, "replace_server_confirm=metal1", says="m1 was started on its standby metal2") > 0
-    assert trio.here.state(VM) == "running" and trio.there.state(VM) != "running"
-    copied(trio)
+    assert trio.here.state(VM) == "running"
+    assert operator.run("replace_server", more, "replace_server_confirm=metal2", says="m1 was started on its standby metal1") > 0
+    assert trio.there.state(VM) == "running" and trio.here.state(VM) != "running"
+    copied(trio, trio.there, trio.here)
     assert operator.run("replace_server", more) == 0
     assert operator.run("spawn_vms") == 0
-    assert armed(trio)
+    assert trio.entry(trio.there)["automatic_armed"] and trio.entry(trio.here)["automatic_armed"]
 
 
 def test_cuts(trio: Trio, whole: bool) -> None:
