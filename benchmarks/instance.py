@@ -30,6 +30,7 @@ from benchmarks.cloud import write  # noqa: E402
 from cloud_client import COMPUTE, IMAGES, NETWORK, Cloud  # noqa: E402
 from cloud_lab import CLOUD, GROUPS, SERVICES, CloudLab  # noqa: E402
 from rflab import openstack_client  # noqa: E402
+from tenant import resources  # noqa: E402
 
 HEADS = ("seconds", "median", "shortest", "longest", "× libvirt alone")
 ACTIVE, REACHED, FLOOR = "request to ACTIVE", "request to ssh from outside", "the same domain: reset by libvirt to ssh"
@@ -57,10 +58,13 @@ def until(done: t.Callable[[], bool], since: float) -> float:
 
 
 class Tenant:
-    """A network with a router, a port with a floating address, and a flavor."""
+    """A network with a router, a port with a floating address, and a flavor.
 
-    def __init__(self, lab: CloudLab) -> None:
-        self.lab, self.cloud = lab, Cloud(lab)
+    :arg cloud: another one than that of the lab.
+    """
+
+    def __init__(self, lab: CloudLab, cloud: Cloud | None = None) -> None:
+        self.lab, self.cloud = lab, cloud or Cloud(lab)
         self.undo: list[t.Callable[[], t.Any]] = []
         self.image = self.cloud.send(IMAGES, "/v2/images?name=test", "GET")["images"][0]["id"]
         external = self.cloud.send(NETWORK, "/v2.0/networks?name=public", "GET")["networks"][0]["id"]
@@ -126,12 +130,20 @@ def rows(rounds: t.Sequence[t.Mapping[str, float]]) -> list[list[str]]:
     return lines
 
 
+def variables(net: str) -> dict[str, t.Any]:
+    """Return the variables of the inventory, with the test image and the external network.
+
+    :arg net: the first three octets of the lab's network.
+    """
+    found = resources(net)
+    public = [network for network in found["cloud_bootstrap_networks"] if network.get("external")]
+    return {**CLOUD, "cloud_bootstrap_images": found["cloud_bootstrap_images"], "cloud_bootstrap_networks": public}
+
+
 def deploy(lab: CloudLab) -> None:
     """Deploy a controller and a compute server, with the test image and an external network."""
     client = openstack_client.variables()
-    pool = [f"{lab.net}.{last}" for last in (200, 219)]
-    public = {"name": "public", "type": "flat", "external": True, "subnets": [{"cidr": f"{lab.net}.0/24", "gateway": f"{lab.net}.1", "pool": pool}]}
-    lab.write_inventory({**CLOUD, "cloud_bootstrap_networks": [public]}, GROUPS)
+    lab.write_inventory(variables(lab.net), GROUPS)
     for playbook in ("deploy_controllers", "provision_virt", "provision_compute", IMAGE):
         lab.succeeds(playbook)
     lab.succeeds("cloud_bootstrap", extra=client)

@@ -45,3 +45,10 @@ def test_a_refused_connection_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr("socket.create_connection", refused)
     assert not instance.greeted("192.0.2.1")
+
+
+def test_the_test_image_and_the_network_outside_are_created() -> None:
+    """Without them, no instance could be created in a new lab."""
+    found = instance.variables("192.0.2")
+    assert "test" in [image["name"] for image in found["cloud_bootstrap_images"]]
+    assert [network["name"] for network in found["cloud_bootstrap_networks"]] == ["public"]
