@@ -75,6 +75,23 @@ def api_rows(rates: t.Sequence[Rate]) -> list[list[str]]:
     return rows
 
 
+def load(lab: CloudLab, host: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return what ``api_load.py`` prints on a host.
+
+    :arg given: its input.
+    """
+    program = (ROOT / "benchmarks" / "api_load.py").read_text("utf-8")
+    done: dict[str, t.Any] = json.loads(lab.run(host, ["python3", "-c", program], stdin=json.dumps(given)))
+    if not done["answered"]:
+        sys.exit(f"{given['url']} was not answered: {done['errors']}")
+    return done
+
+
+def headers(token: str) -> dict[str, str]:
+    """Return the headers of a request to any of the APIs."""
+    return {"X-Auth-Token": token, "OpenStack-API-Version": "placement 1.0, compute 2.37"}
+
+
 class Apis:
     """Load on the APIs of three controllers, from a client on one of them: only controllers may ask a member directly."""
 
@@ -82,17 +99,13 @@ class Apis:
         self.lab, self.clients, self.seconds = lab, clients, seconds
         self.cloud = Cloud(lab)
         self.authority = pathlib.Path(self.cloud.openrc["OS_CACERT"]).read_text("utf-8")
-        self.program = (ROOT / "benchmarks" / "api_load.py").read_text("utf-8")
 
     def rate(self, port: int, target: str, number: int) -> Rate:
         """Measure one API."""
         member = SERVERS[0]
         base = f"http://{self.lab.addresses[member]}" if target == DIRECT else f"https://{self.cloud.address}"
-        headers = {"X-Auth-Token": self.cloud.token, "OpenStack-API-Version": "placement 1.0, compute 2.37"}
-        wish = {"url": f"{base}:{port}{REQUESTS[port]}", "headers": headers, "authority": self.authority, "clients": self.clients, "seconds": self.seconds}
-        done = json.loads(self.lab.run(member, ["python3", "-c", self.program], stdin=json.dumps(wish)))
-        if not done["answered"]:
-            sys.exit(f"{wish['url']} was not answered: {done['errors']}")
+        wish = {"url": f"{base}:{port}{REQUESTS[port]}", "headers": headers(self.cloud.token), "authority": self.authority}
+        done = load(self.lab, member, {**wish, "clients": self.clients, "seconds": self.seconds})
         return Rate(NAMES[port], target, number, done["answered"] / done["seconds"], done["median"], done["slow"], done["failed"])
 
     def drain(self, port: int, drained: bool) -> None:
