@@ -130,9 +130,8 @@ class Node(Cloud):
 
     def ask(self, port: int, path: str, method: str = "GET", body: bytes | None = None, kind: str = "application/json", timeout: float = 60) -> bytes:
         """Send a request, without TLS."""
-        request = urllib.request.Request(
-            f"http://{self.address}:{port}{path}", body, {**cloud.headers(self.token), "Content-Type": kind}, method=method
-        )
+        headers = {**cloud.headers(self.token), "Content-Type": kind}
+        request = urllib.request.Request(f"http://{self.address}:{port}{path}", body, headers, method=method)
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=timeout) as answer:
             return bytes(answer.read())
 
