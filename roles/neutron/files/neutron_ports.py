@@ -23,7 +23,7 @@ import typing as t
 TIMES = {"HASH_RING_NODES_TIMEOUT": 45, "HASH_RING_CACHE_TIMEOUT": 20}
 #: Seconds for which a port must differ before its event is repeated for the first time, and at most between two times.
 FIRST, LONGEST = 10.0, 600.0
-#: Seconds until OVN is asked again about a port that it has not connected, such as that of an instance that is off.
+#: Seconds until OVN is asked again about a port that it has not connected.
 UNCONNECTED = 30.0
 #: Ports of instances that are connected on a server but down.
 DOWN = (

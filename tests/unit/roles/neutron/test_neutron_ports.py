@@ -70,7 +70,7 @@ def test_a_port_that_ovn_has_not_connected_is_left_alone(module: t.Any, up: t.An
     cloud = Cloud(module, {PORT: up, OTHER: True})
     cloud.turn(0, PORT, OTHER)
     assert cloud.turn(12, PORT, OTHER) == [OTHER] and cloud.set == [OTHER]
-    # the ports of instances that are off stay down: OVN is not asked in every turn
+    # one that stays down: OVN is not asked in every turn
     cloud.listed.clear()
     for now in range(15, 60, 5):
         cloud.turn(now, PORT)
