@@ -237,6 +237,8 @@ def test_replace_server(trio: Trio, operator: Operator) -> None:
     assert trio.there.state(VM) == "running" and trio.here.state(VM) != "running"
     copied(trio, trio.there, trio.here)
     assert operator.run("replace_server", more) == 0
+    # the new machine has no base images yet
+    assert operator.run("spawn_vms") > 0
     assert operator.run("spawn_vms") == 0
     assert trio.entry(trio.there)["automatic_armed"] and trio.entry(trio.here)["automatic_armed"]
 
