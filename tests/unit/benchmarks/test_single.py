@@ -74,7 +74,8 @@ def test_memory_of_all_processes_of_a_unit_is_added(tmp_path: pathlib.Path, caps
 
 def test_the_single_node_has_as_many_workers_as_the_roles_start() -> None:
     """Otherwise the comparison would be one of the numbers of processes."""
-    roles = [path for name in ("keystone", "glance", "placement", "nova", "neutron", "ovn_chassis") for path in [ROOT / "roles" / name / "defaults" / "main.yml"]]
+    names = ("keystone", "glance", "placement", "nova", "neutron", "ovn_chassis")
+    roles = [ROOT / "roles" / name / "defaults" / "main.yml" for name in names]
     wanted = {name: value for path in roles for name, value in yaml.safe_load(path.read_text("utf-8")).items()}
     script = single.node_script()
     found = {name: (int(processes), int(threads)) for name, processes, threads in re.findall(r"workers \S+/([a-z-]+)-uwsgi\.ini (\d+) (\d+)\n", script)}
