@@ -207,7 +207,9 @@ class Watched(Server):
         self.machine = machine
 
     def ssh(self, *command: str, given: bytes | None = None, check: bool = True) -> str:
-        argv = ["ssh", "-i", str(self.machine.key), *self.machine.ssh_options(), f"root@{self.address}", *command]
+        # the code of a module keeps its only processor busy; one that hangs is noticed by other means
+        patient = ["-o", "ServerAliveCountMax=50"]
+        argv = ["ssh", "-i", str(self.machine.key), *patient, *self.machine.ssh_options(), f"root@{self.address}", *command]
         done = subprocess.run(argv, input=given, stdin=None if given is not None else subprocess.DEVNULL, capture_output=True, check=False, timeout=300)
         assert not check or done.returncode == 0, f"{self.name}: {command}: {done.stdout.decode()} {done.stderr.decode()}"
         return done.stdout.decode(errors="replace")
