@@ -61,6 +61,8 @@ class Renewer(threading.Thread):
         super().__init__(daemon=True)
         self._service, self._job, self.voter = service, job, voter
         self.ending = threading.Event()
+        #: With :attr:`ending`: the automatic start ends under this number.
+        self.withdraws: int | None = None
         #: When the last renewal that was granted was sent.
         self.sent: float | None = None
         self.answered: float | None = None
@@ -81,6 +83,7 @@ class Renewer(threading.Thread):
                         self._renew(session)
                         wait = 1.0
                         self.ending.wait(RENEW)
+                    self._withdraw(session)
                 finally:
                     session.close()
             except (FootprintError, OSError, ValueError, TypeError) as error:
@@ -100,6 +103,10 @@ class Renewer(threading.Thread):
         self.problem = str(answer.get("reason") or "refused") if not answer.get("granted") else None
         if answer.get("granted"):
             self.sent = sent
+
+    def _withdraw(self, session: io_session.LeaseSession) -> None:
+        if self.withdraws is not None and session.ask({"do": "disarm", "number": self.withdraws}, _DISARM).get("granted"):
+            io_lease.disarm(self._job.uuid)
 
 
 class Service:
@@ -241,12 +248,18 @@ class Service:
         # it may be about to put a VM under leases
         watcher.join(_KILL)
         held = [each for each in self.held.values() if each.number is not None]
-        threads = [threading.Thread(target=_disarm, args=(each.job,), daemon=True) for each in held]
-        for each in threads:
-            each.start()
+        # over the open connections, and over new ones, which take seconds on a busy server
+        asking: list[threading.Thread] = []
+        for vm in held:
+            for renewer in self.renewers.get(vm.job.id, ()):
+                renewer.withdraws = vm.number
+                renewer.ending.set()
+                asking.append(renewer)
+            asking.append(threading.Thread(target=_disarm, args=(vm.job,), daemon=True))
+            asking[-1].start()
         until = time.monotonic() + _DISARM + 1
-        for each in threads:
-            each.join(max(0.0, until - time.monotonic()))
+        while io_lease.all_armed() and any(each.is_alive() for each in asking) and time.monotonic() < until:
+            time.sleep(0.1)
         left = {each.job.uuid: each.job for each in held}
         proven = True
         for uuid in io_lease.all_armed():

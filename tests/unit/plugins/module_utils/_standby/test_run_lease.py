@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import types
 
 import pytest
@@ -135,6 +136,38 @@ def test_a_stop_of_the_service_leaves_no_vm_without_a_lease(service, guest, monk
     monkeypatch.setattr(run_lease, "host", host)
     assert service.stop(_ended()) is True
     assert bool(io_lease.processes(UUID)) is not ends and (io_lease.armed(UUID) is None) is not ends
+
+
+def test_a_stop_uses_the_open_connections(service, guest, monkeypatch):
+    """A new one takes longer than the service may wait on a busy server; the machine would be killed, and started on its standby."""
+    asked = []
+
+    class Session:
+        def __init__(self, argv):
+            pass
+
+        def ask(self, given, seconds):
+            asked.append(given)
+            return {"granted": True, "arm": 5}
+
+        def close(self):
+            asked.append("closed")
+
+    def host(job, voter):
+        return types.SimpleNamespace(ask=lambda *given, **more: time.sleep(60), program=lambda *given: [])
+
+    monkeypatch.setattr(run_lease, "host", host)
+    monkeypatch.setattr(run_lease.io_session, "LeaseSession", Session)
+    io_lease.arm(UUID, 5)
+    service.refresh()
+    for each in service.renewers["m"]:
+        threading.Thread.start(each)
+    while not all(each.sent for each in service.renewers["m"]):
+        time.sleep(0.01)
+    began = time.monotonic()
+    assert service.stop(_ended()) is True
+    assert io_lease.processes(UUID) and io_lease.armed(UUID) is None and time.monotonic() - began < 5
+    assert {"do": "disarm", "number": 5} in asked
 
 
 def _ended():
