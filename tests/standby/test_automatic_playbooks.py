@@ -214,7 +214,7 @@ def test_destroy_environment(trio: Trio, operator: Operator) -> None:
 
 def test_replace_server(trio: Trio, operator: Operator) -> None:
     """Its server is destroyed, and another machine takes over the name, after the machine was started by itself."""
-    # the lab begins anew without its first server
+    # without its first server the lab is not whole, and would be removed
     operator.write(home="metal2", standby="metal1")
     assert operator.run("spawn_vms") > 0
     copied(trio, trio.there, trio.here)
