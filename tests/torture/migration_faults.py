@@ -160,7 +160,7 @@ def inject(cell: Cell, here: settings.Lab, run: subprocess.Popen[bytes], more: t
     elif cell.fault == "frozen":
         handover.freeze(LEASE + 20)
     elif cell.fault == "kills":
-        handover.kill_repeatedly(5)
+        handover.kill_repeatedly(12)
     elif cell.fault == "parted":
         handover.part(here.bridge)
     elif cell.fault.startswith("answer"):
@@ -196,6 +196,8 @@ def small_pool(wanted: bool) -> None:
         ssh(DESTINATION, "mount", "-t", "tmpfs", "-o", f"size={POOL_SIZE}", "pool", POOL)
     else:
         ssh(DESTINATION, "umount", POOL)
+        # the collection refuses a pool whose file system it knows and does not find
+        ssh(DESTINATION, "rm", "-f", "/var/lib/reduced.footprint/pool-mounts.json")
     ssh(DESTINATION, "virsh", "pool-refresh", "default")
 
 
