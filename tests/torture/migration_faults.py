@@ -85,7 +85,7 @@ CELLS = (
     # source and host are separated, while other hosts reach both
     Cell("parted", "verify", "before", ("failed", "rolled_back")),
     Cell("parted", "cutover", "after", ("failed", "rolled_back")),
-    # the worker is killed as soon as it is started again
+    # the worker is killed as soon as it is started again, for longer than the lease
     Cell("kills", "verify", "before", ("rolled_back",)),
     Cell("kills", "cutover", "after", ("rolled_back",)),
     # the answer to the final hand-over message is lost with the link, for less and for more than the lease
@@ -160,7 +160,7 @@ def inject(cell: Cell, here: settings.Lab, run: subprocess.Popen[bytes], more: t
     elif cell.fault == "frozen":
         handover.freeze(LEASE + 20)
     elif cell.fault == "kills":
-        handover.kill_repeatedly(12)
+        handover.kill_repeatedly(LEASE + 20)
     elif cell.fault == "parted":
         handover.part(here.bridge)
     elif cell.fault.startswith("answer"):
