@@ -61,7 +61,7 @@ class Renewer(threading.Thread):
         super().__init__(daemon=True)
         self._service, self._job, self.voter = service, job, voter
         self.ending = threading.Event()
-        #: With :attr:`ending`: the automatic start ends under this number.
+        #: Set before :attr:`ending`, to end the automatic start that began with this number over the open connection.
         self.withdraws: int | None = None
         #: When the last renewal that was granted was sent.
         self.sent: float | None = None
