@@ -146,7 +146,7 @@ def changed() -> t.Iterator[Step]:
     ansible = [name for name in names if name.endswith(".yml") and name.startswith(("roles/", "playbooks/", "extensions/", "meta/"))]
     if ansible:
         yield Step([_tool("ansible-lint"), "--offline", "--strict", "--profile", "production", *ansible], COPY, env=CHECKED)
-    if sane := [name for name in names if name.endswith((".py", ".sh", ".yml")) and name.startswith(("plugins/", "roles/", "playbooks/", "tests/", "lab/"))]:
+    if sane := [name for name in names if name.endswith((".py", ".sh", ".yml")) and not name.startswith(".")]:
         workspace.place_get_pip()
         argv = [_tool("ansible-test"), "sanity", "--venv", "--color", "no", "--python", workspace.OWN_PYTHON, *sane]
         yield Step(argv, COPY, env={"HOME": str(workspace.HOME)})
