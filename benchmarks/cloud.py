@@ -13,6 +13,7 @@ Run as root from the root of the collection. It brings up a lab of that name, de
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
 import os
@@ -115,7 +116,7 @@ class Apis:
             self.lab.run(member, ["touch", file] if drained else ["rm", "-f", file])
         time.sleep(SETTLE)
 
-    def round(self, number: int, say: t.Callable[[str], None]) -> t.Iterator[Rate]:
+    def round(self, number: int) -> t.Iterator[Rate]:
         """Measure all APIs once; the order of the targets changes with the number of the round."""
         for port in REQUESTS:
             targets = [DIRECT, ONE, ALL]
@@ -129,25 +130,34 @@ class Apis:
                 yield found
 
 
-def apis(arguments: argparse.Namespace, say: t.Callable[[str], None]) -> str:
-    """Measure the APIs; return the table's title, heads and lines."""
+@contextlib.contextmanager
+def lab_with_cloud(servers: int, reuse: bool, deploy: t.Callable[[CloudLab], None]) -> t.Iterator[CloudLab]:
+    """A lab that is brought up, and removed afterwards; or, with ``reuse``, a running lab whose cloud was deployed already."""
+    # the cloud needs Debian 13
+    os.environ["LAB_RELEASE"] = "trixie"
+    if reuse:
+        yield CloudLab()
+        return
     command = str(ROOT / "lab" / "lab")
-    rates: list[Rate] = []
     try:
-        if not arguments.reuse:
-            subprocess.run([command, "down"], check=False)
-            subprocess.run([command, "up", "--servers", "3"], check=True)
+        subprocess.run([command, "down"], check=False)
+        subprocess.run([command, "up", "--servers", str(servers)], check=True)
         lab = CloudLab()
-        if not arguments.reuse:
-            lab.write_inventory(variables={"footprint_cloud": True, "footprint_components": None})
-            lab.succeeds("deploy_controllers")
-        bench = Apis(lab, arguments.clients, arguments.seconds)
-        for number in range(arguments.rounds):
-            rates.extend(bench.round(number, say))
+        deploy(lab)
+        yield lab
     finally:
-        if not arguments.reuse:
-            subprocess.run([command, "down"], check=False)
-    return write("cloud", API_HEADS, api_rows(rates))
+        subprocess.run([command, "down"], check=False)
+
+
+def deploy(lab: CloudLab) -> None:
+    """Deploy a cloud on three controllers."""
+    lab.write_inventory(variables={"footprint_cloud": True, "footprint_components": None})
+    lab.succeeds("deploy_controllers")
+
+
+def say(line: str) -> None:
+    """Print a line of progress."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def write(name: str, heads: t.Sequence[str], rows: t.Sequence[t.Sequence[str]]) -> str:
@@ -167,9 +177,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10, help="length of a measurement")
     parser.add_argument("--reuse", action="store_true", help="use a running lab with a cloud on three controllers")
     arguments = parser.parse_args()
-    # the cloud needs Debian 13
-    os.environ["LAB_RELEASE"] = "trixie"
-    print(apis(arguments, lambda line: print(line, file=sys.stderr, flush=True)))
+    with lab_with_cloud(3, arguments.reuse, deploy) as lab:
+        bench = Apis(lab, arguments.clients, arguments.seconds)
+        rates = [rate for number in range(arguments.rounds) for rate in bench.round(number)]
+    print(write("cloud", API_HEADS, api_rows(rates)))
 
 
 if __name__ == "__main__":

@@ -14,11 +14,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import pathlib
 import socket
 import statistics
-import subprocess
 import sys
 import time
 import typing as t
@@ -26,7 +24,7 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "lab"), *(str(ROOT / "tests" / name) for name in ("e2e", "support", "controllers", "cloud"))]
 
-from benchmarks.cloud import write  # noqa: E402
+from benchmarks.cloud import lab_with_cloud, write  # noqa: E402
 from cloud_client import COMPUTE, IMAGES, NETWORK, Cloud  # noqa: E402
 from cloud_lab import CLOUD, GROUPS, SERVICES, CloudLab  # noqa: E402
 from rflab import openstack_client  # noqa: E402
@@ -155,16 +153,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="number of instances")
     parser.add_argument("--reuse", action="store_true", help="use a running lab with a cloud")
     arguments = parser.parse_args()
-    # the cloud needs Debian 13
-    os.environ["LAB_RELEASE"] = "trixie"
-    command = str(ROOT / "lab" / "lab")
-    try:
-        if not arguments.reuse:
-            subprocess.run([command, "down"], check=False)
-            subprocess.run([command, "up", "--servers", "2"], check=True)
-        lab = CloudLab()
-        if not arguments.reuse:
-            deploy(lab)
+    with lab_with_cloud(2, arguments.reuse, deploy) as lab:
         tenant = None
         try:
             tenant = Tenant(lab)
@@ -172,9 +161,6 @@ def main() -> None:
         finally:
             if tenant:
                 tenant.remove()
-    finally:
-        if not arguments.reuse:
-            subprocess.run([command, "down"], check=False)
     print(write("instance", HEADS, rows(found)))
 
 

@@ -16,10 +16,8 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import json
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -175,8 +173,8 @@ class Bench:
     :arg seconds: length of a measurement of an API.
     """
 
-    def __init__(self, lab: CloudLab, clients: int, seconds: float, say: t.Callable[[str], None]) -> None:
-        self.lab, self.clients, self.seconds, self.say = lab, clients, seconds, say
+    def __init__(self, lab: CloudLab, clients: int, seconds: float) -> None:
+        self.lab, self.clients, self.seconds = lab, clients, seconds
         self.node, self.cloud = node_of(lab), Cloud(lab)
         self.authority = pathlib.Path(self.cloud.openrc["OS_CACERT"]).read_text("utf-8")
         self.tenants: dict[str, instance.Tenant] = {}
@@ -216,7 +214,7 @@ class Bench:
         for port, name in NAMES.items():
             targets = [SINGLE, DIRECT, ADDRESS]
             found = {target: self._rate(port, target, self.seconds) for target in targets[number % 3 :] + targets[: number % 3]}
-            self.say(f"{name}: " + ", ".join(f"{target} {rate:.1f}/s, {failed} failed" for target, (rate, failed) in found.items()))
+            cloud.say(f"{name}: " + ", ".join(f"{target} {rate:.1f}/s, {failed} failed" for target, (rate, failed) in found.items()))
             for target in (DIRECT, ADDRESS):
                 for who, (rate, failed) in ((SINGLE, found[SINGLE]), (FOOTPRINT, found[target])):
                     yield Sample(f"requests/s: {name}, {target}", who, number, rate, failed)
@@ -228,9 +226,9 @@ class Bench:
             try:
                 found = self.tenants[who].round()
             except SystemExit as late:
-                self.say(f"instance on {who}: {late}")
+                cloud.say(f"instance on {who}: {late}")
                 continue
-            self.say(f"instance on {who}: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in found.items()))
+            cloud.say(f"instance on {who}: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in found.items()))
             for name, seconds in found.items():
                 yield Sample(f"seconds: {name}", who, number, seconds)
 
@@ -240,17 +238,17 @@ class Bench:
         program = (ROOT / "benchmarks" / "unit_memory.py").read_text("utf-8")
         found = {host: json.loads(self.lab.run(host, ["python3", "-c", program])) for host in (NODE, *SERVERS)}
         samples = memory_samples(number, found.pop(NODE), found)
-        self.say(", ".join(f"{sample.who} {sample.value:.0f} MiB" for sample in samples if sample.what == f"MiB: {ALL}"))
+        cloud.say(", ".join(f"{sample.who} {sample.value:.0f} MiB" for sample in samples if sample.what == f"MiB: {ALL}"))
         return samples
 
 
-def deploy(lab: CloudLab, say: t.Callable[[str], None]) -> None:
+def deploy(lab: CloudLab) -> None:
     """Deploy both."""
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         words = ["bash", "-s", "--", lab.addresses[NODE], lab.settings.machine(NODE).nic]
         setup = pool.submit(lab.run, NODE, words, stdin=node_script())
         instance.deploy(lab)
-        say(setup.result())
+        cloud.say(setup.result())
     fill(lab, node_of(lab))
 
 
@@ -262,30 +260,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8, help="length of a measurement of an API")
     parser.add_argument("--reuse", action="store_true", help="use a running lab with both clouds")
     arguments = parser.parse_args()
-    # the cloud needs Debian 13
-    os.environ["LAB_RELEASE"] = "trixie"
-    command = str(ROOT / "lab" / "lab")
-
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
     samples: dict[str, list[Sample]] = {"apis": [], "instances": [], "memory": []}
-    try:
-        if not arguments.reuse:
-            subprocess.run([command, "down"], check=False)
-            subprocess.run([command, "up", "--servers", "3"], check=True)
-        lab = CloudLab()
-        if not arguments.reuse:
-            deploy(lab, say)
-        with Bench(lab, arguments.clients, arguments.seconds, say) as bench:
-            bench.warm()
-            for number in range(arguments.rounds):
-                samples["apis"].extend(bench.apis(number))
-                samples["instances"].extend(bench.instances(number))
-                samples["memory"].extend(bench.memory(number))
-    finally:
-        if not arguments.reuse:
-            subprocess.run([command, "down"], check=False)
+    with cloud.lab_with_cloud(3, arguments.reuse, deploy) as lab, Bench(lab, arguments.clients, arguments.seconds) as bench:
+        bench.warm()
+        for number in range(arguments.rounds):
+            samples["apis"].extend(bench.apis(number))
+            samples["instances"].extend(bench.instances(number))
+            samples["memory"].extend(bench.memory(number))
     print(cloud.write("single", HEADS, rows([sample for kind in samples.values() for sample in kind])))
 
 
