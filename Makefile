@@ -17,7 +17,7 @@ help: ## this text
 setup: ## packages, virtual environment and collection path (every target does this itself)
 	@scripts/setup
 
-check: ## for use during development: unit tests, static checks of what changed since BASE (the upstream branch, or the commit before)
+check: ## for use during development: unit tests, and checks of what changed since BASE (the upstream branch, or the commit before)
 	@rm -f tests/output/summary.txt; $(SETUP)
 	@$(GATES) --suite check
 

@@ -28,6 +28,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import cores
 import labs
+import playbook_tests
 import workspace
 from engine import ASIDE, BESIDE, Gate, Step, run_all
 from labs import with_lab
@@ -77,22 +78,10 @@ def _pytest(name: str, *arguments: str, timeout: float = 600, env: t.Mapping[str
     return Step(argv, ROOT, env={**search, **(env or {})}, reports=reports, timeout=timeout)
 
 
-def _shell_scripts() -> list[str]:
-    """Return the files that are shell scripts by their name or their first line."""
-    found = []
-    for name in workspace.tracked():
-        path = COPY / name
-        with path.open("rb") as file:
-            first = file.readline(80)
-        if name.endswith((".sh", ".bash")) or first.startswith(b"#!") and first.rstrip().endswith((b"bash", b"/sh")):
-            found.append(name)
-    return found
-
-
 def shellcheck() -> t.Iterator[Step]:
     """Run shellcheck; every script is one test."""
     workspace.refresh()
-    for name in _shell_scripts():
+    for name in workspace.shell_scripts():
         yield Step(["shellcheck", "--external-sources", name], COPY)
 
 
@@ -134,8 +123,11 @@ def units() -> t.Iterator[Step]:
 
 
 def quick() -> t.Iterator[Step]:
-    """The unit tests with a few random values each."""
-    yield _pytest("quick", "tests/unit", "--numprocesses=auto", "--dist=loadfile", "--hypothesis-profile=quick", timeout=600)
+    """The unit tests with a few random values each; of those that run playbooks, the ones that concern what changed."""
+    options = ("--numprocesses=auto", "--dist=loadfile", "--hypothesis-profile=quick")
+    yield _pytest("quick", "tests/unit", "-m", "not playbooks", *options, timeout=600)
+    if names := playbook_tests.concerned(workspace.changed(os.environ.get("BASE")), ROOT):
+        yield _pytest("quick-playbooks", *names, *options, timeout=1200)
 
 
 def changed() -> t.Iterator[Step]:

@@ -137,6 +137,18 @@ def _same(source: pathlib.Path, target: pathlib.Path) -> bool:
     return one.st_mtime_ns == other.st_mtime_ns or source.read_bytes() == target.read_bytes()
 
 
+def shell_scripts() -> list[str]:
+    """The files of the copy that are shell scripts by their name or their first line."""
+    found = []
+    for name in tracked():
+        path = COPY / name
+        with path.open("rb") as file:
+            first = file.readline(80)
+        if name.endswith((".sh", ".bash")) or first.startswith(b"#!") and first.rstrip().endswith((b"bash", b"/sh")):
+            found.append(name)
+    return found
+
+
 def place_get_pip(environment_of: pathlib.Path = BIN.parent, home: pathlib.Path = HOME) -> None:
     """Write the replacement under every name that the ansible-test of a virtual environment may use.
 

@@ -11,9 +11,15 @@ from __future__ import annotations
 
 import gc
 import os
+import pathlib
+import sys
 
 import pytest
 from hypothesis import settings
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "runner"))
+
+import playbook_tests  # noqa: E402
 
 EXAMPLES = os.environ.get("HYPOTHESIS_MAX_EXAMPLES")
 
@@ -22,6 +28,14 @@ settings.register_profile("everyday", deadline=None, derandomize=True, database=
 settings.register_profile("quick", deadline=None, derandomize=True, database=None, max_examples=15)
 settings.register_profile("torture", deadline=None, max_examples=int(EXAMPLES or 100), database=None)
 settings.load_profile("torture" if EXAMPLES else "everyday")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of files that run playbooks."""
+    marked = {path for path in {item.path for item in items} if playbook_tests.runs_playbooks(path)}
+    for item in items:
+        if item.path in marked:
+            item.add_marker("playbooks")
 
 
 @pytest.fixture(scope="module", autouse=True)
