@@ -13,8 +13,8 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, shown
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
 
-_UNIT = re.compile(r"^[A-Za-z0-9:_.@\\-]+\.(service|socket|timer|path|target)$")
-_ACCOUNT = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\$?$")
+_UNIT = re.compile(r"\A[A-Za-z0-9:_.@\\-]+\.(service|socket|timer|path|target)\Z")
+_ACCOUNT = re.compile(r"\A[A-Za-z0-9_][A-Za-z0-9_.-]*\$?\Z")
 _FILE_KEYS = frozenset({"path", "content", "owner", "group", "mode", "folder_group", "folder_mode", "validate", "secret"})
 _UNIT_KEYS = frozenset({"name", "enabled", "started", "restart_after", "reload_after", "act"})
 

@@ -114,7 +114,7 @@ def wanted(
     allowed = {PEERS: sorted(peers), VOTERS: sorted({*peers, *voters}), CLIENTS: sorted({*peers, *clients})}
     allowed[SERVERS] = sorted({*allowed[CLIENTS], *servers})
     return {
-        "name": f"{service}_{re.sub('[^a-z0-9_]', '_', instance.lower())}"[:32] if instance else service,
+        "name": _name(service, instance),
         "served": sorted(peers),
         "rules": [
             {
@@ -126,6 +126,13 @@ def wanted(
         ],
         "units": [unit.replace("@.", f"@{instance}.") for unit in listening.units],
     }
+
+
+def _name(service: str, instance: str) -> str:
+    """The name of a list: at most 32 lower-case letters, digits and underscores, which differs for each instance."""
+    plain = f"{service}_{instance}" if instance else service
+    name = re.sub("[^a-z0-9_]", "_", plain.lower())
+    return name if name == plain and len(name) <= 32 else f"{name[:23]}_{hashlib.sha256(plain.encode()).hexdigest()[:8]}"
 
 
 def _port(entry: str, settings: t.Mapping[str, t.Any]) -> str:

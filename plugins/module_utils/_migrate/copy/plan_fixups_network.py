@@ -103,4 +103,4 @@ def replace_address(text: str, old: str, new: str) -> str:
     """
     pattern = re.compile(rf"(?<![0-9.]){re.escape(old)}(?![0-9]|\.[0-9])")
     others = re.compile(r"(?i)^\s*(#|;|dns|gateway\b|ntp|destination|dns-nameservers|nameserver)")
-    return "".join(line if others.match(line) else pattern.sub(new, line) for line in text.splitlines(keepends=True))
+    return "".join(line if others.match(line) else pattern.sub(lambda unused: new, line) for line in text.splitlines(keepends=True))

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import re
 import typing as t
 
@@ -24,6 +25,11 @@ _UNIT = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9:_.@\\-]{0,250}\Z")
 _UNIT_TYPES = ("service", "socket", "timer", "target", "path", "mount", "slice", "scope", "automount", "swap")
 # names that both engines accept
 _CONTAINER = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,250}\Z")
+# the kernel accepts almost any name of a network card
+_CARD = re.compile(r"\A[^\s/'\"\\-][^\s/'\"\\]{0,14}\Z")
+_ADDRESS = re.compile(r"\A[0-9A-Fa-f.:]{2,45}\Z")
+#: Longest lease in seconds.
+LONGEST_LEASE = 86400
 _CARRIERS = ("ssh", "sshd", "dbus", "dbus-broker", "systemd-networkd", "NetworkManager", "networking")
 
 
@@ -106,3 +112,45 @@ def parse_containers(value: t.Any) -> tuple[Container, ...]:
             raise InputError("is listed twice.", path, "List every container once, in the order in which they must stop.")
         found.append(container)
     return tuple(found)
+
+
+def check_request(given: t.Mapping[str, t.Any]) -> None:
+    """Check the values that a virt host sends to its source: they become parts of files, commands and unit names there.
+
+    :raises InputError: with the path of the invalid value.
+    """
+    parse_services(given.get("services"))
+    parse_containers(given.get("containers"))
+    parse_quiesce(given.get("quiesce"))
+    lease = given.get("lease", 1)
+    if isinstance(lease, bool) or not isinstance(lease, (int, float)) or not 0 < lease <= LONGEST_LEASE:
+        raise InputError(f"{shown(lease)} is not a number of seconds up to {LONGEST_LEASE}.", "lease")
+    if given.get("address") is not None:
+        _check_address(given["address"], "address")
+    admin = given.get("admin")
+    if admin is None:
+        return
+    if not isinstance(admin, t.Mapping):
+        raise InputError(f"{shown(admin)} is not a mapping.", "admin")
+    for name in ("address", "temporary_address"):
+        _check_address(admin.get(name), f"admin.{name}")
+    prefix = admin.get("prefix")
+    if isinstance(prefix, bool) or not isinstance(prefix, int) or not 0 <= prefix <= 128:
+        raise InputError(f"{shown(prefix)} is not a prefix length.", "admin.prefix")
+    cards = admin.get("cards") or []
+    if not isinstance(cards, list):
+        raise InputError(f"{shown(cards)} is not a list.", "admin.cards")
+    for path, card in [("admin.interface", admin.get("interface")), *((f"admin.cards[{index}]", card) for index, card in enumerate(cards))]:
+        if not isinstance(card, str) or not _CARD.match(card):
+            raise InputError(f"{shown(card)} is not the name of a network card.", path)
+
+
+def _check_address(value: t.Any, path: str) -> None:
+    # the scope of an IPv6 address may contain any text
+    try:
+        if isinstance(value, str) and _ADDRESS.match(value):
+            ipaddress.ip_address(value)
+            return
+    except ValueError:
+        pass
+    raise InputError(f"{shown(value)} is not an IP address.", path)

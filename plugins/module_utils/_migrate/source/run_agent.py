@@ -30,7 +30,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_facts, io_journal_mirror, io_maintenance, io_services
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_state import HOME, SourceState, awaits_boot, boot_id
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import LENT
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import ALL, MAINTENANCE_BOOT, STOP_SERVICES, Container
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import (
+    ALL,
+    MAINTENANCE_BOOT,
+    STOP_SERVICES,
+    Container,
+    check_request,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import passphrase_volume, watch_service
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_key_session, model_one_time_key
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import HANDED_OVER, QUIESCED, SERVING
@@ -305,6 +311,7 @@ def main(argv: t.Sequence[str]) -> int:
         if mark is not None and SourceState(name).read().get("mark") != mark:
             raise InputError(f"This machine is not the source of {name}: it is a copy of the source, or its state is lost.")
         known = {"mark": mark}
+        check_request(given)
         sys.stdout.write(json.dumps({"ok": answer(command, name, given), **known}) + "\n")
         return 0
     except FootprintError as error:

@@ -93,3 +93,11 @@ def test_the_digest_follows_the_rules():
     one, same, other = ruleset(), ruleset(), ruleset(served=["192.0.2.11"])
     assert plan_allow_list.revision(one) == plan_allow_list.revision(same) != plan_allow_list.revision(other)
     assert f"chain {plan_allow_list.revision(one)} {{" in one and plan_allow_list.revision(one).startswith("revision_")
+
+
+def test_each_instance_has_its_own_list() -> None:
+    environments = ["shop", "shop-1", "shop.1", "shop_1", "Shop", "production_datacenter_frankfurt1", "production_datacenter_frankfurt2"]
+    names = [plan_allow_list.wanted("witness", ["192.0.2.1"], [], {}, instance=name)["name"] for name in environments]
+    assert names[0] == "witness_shop" and names[3] == "witness_shop_1"
+    assert len(set(names)) == len(names)
+    parse_allow_lists([plan_allow_list.wanted("witness", ["192.0.2.1"], [], {}, instance=name) for name in environments])

@@ -7,7 +7,13 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import Container, parse_containers, parse_quiesce, parse_services
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import (
+    Container,
+    check_request,
+    parse_containers,
+    parse_quiesce,
+    parse_services,
+)
 
 
 @pytest.mark.parametrize(
@@ -74,3 +80,45 @@ def test_quiesce():
     assert parse_quiesce("maintenance_boot") == "maintenance_boot"
     with pytest.raises(InputError):
         parse_quiesce("pray")
+
+
+ADMIN = {"interface": "br-ex", "prefix": 24, "address": "192.0.2.10", "temporary_address": "192.0.2.11", "cards": ["eth0.10", "enp1s0"]}
+REQUEST = {
+    "services": ["mariadb.service", "system-getty.slice"],
+    "containers": [{"engine": "podman", "name": "web"}],
+    "quiesce": "stop_services",
+    "lease": 120,
+    "admin": ADMIN,
+}
+
+
+@pytest.mark.parametrize("given", [{}, REQUEST, {"lease": 0.5}, {"address": "2001:db8::1"}, {"services": ["all"]}, {"address": None}])
+def test_requests_of_a_virt_host(given):
+    check_request(given)
+
+
+@pytest.mark.parametrize(
+    "given, path",
+    [
+        ({"services": ["../../../etc/evil"]}, "services[0]"),
+        ({"containers": [{"engine": "/any/program", "name": "x"}]}, "containers[0].engine"),
+        ({"quiesce": "power_off"}, "quiesce"),
+        ({"lease": 1e9}, "lease"),
+        ({"lease": float("nan")}, "lease"),
+        ({"lease": True}, "lease"),
+        ({"address": "ACTION==\"add\", "}, "address"),
+        ({"admin": "192.0.2.10"}, "admin"),
+        ({"admin": {**ADMIN, "address": "fe80::1%x\nRUN"}}, "admin.address"),
+        ({"admin": {**ADMIN, "temporary_address": "192.0.2.99/24\n    up touch /root/x"}}, "admin.temporary_address"),
+        ({"admin": {**ADMIN, "prefix": "24"}}, "admin.prefix"),
+        ({"admin": {**ADMIN, "prefix": 129}}, "admin.prefix"),
+        ({"admin": {**ADMIN, "interface": "../x"}}, "admin.interface"),
+        ({"admin": {**ADMIN, "interface": None}}, "admin.interface"),
+        ({"admin": {**ADMIN, "cards": ["eth0", "-f"]}}, "admin.cards[1]"),
+        ({"admin": {**ADMIN, "cards": "eth0"}}, "admin.cards"),
+    ],
+)
+def test_values_that_must_not_reach_files_and_commands(given, path):
+    with pytest.raises(InputError) as caught:
+        check_request({**REQUEST, **given})
+    assert caught.value.path == path

@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+import io
+import json
+
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_state, run_agent
@@ -87,3 +90,10 @@ def test_the_boot_that_starts_the_watch_is_on_disk_before_the_address_is_given_u
     run_agent._enable_at_boot("master")
     assert made == [("reduced-footprint-parked-master.service", tmp_path / "master.service")]
     assert "-m" in (tmp_path / "master.service").read_text()
+
+
+def test_a_request_with_a_hostile_value_changes_nothing(monkeypatch, capsys):
+    monkeypatch.setattr(run_agent.sys, "stdin", io.StringIO('{"services": ["../../../etc/evil"], "lease": 60}'))
+    monkeypatch.setattr(run_agent, "answer", lambda *unused: pytest.fail("was carried out"))
+    assert run_agent.main(["quiesce", "master"]) == 1
+    assert "not a valid unit name" in json.loads(capsys.readouterr().out)["error"]["message"]
