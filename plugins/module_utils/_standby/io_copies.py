@@ -26,6 +26,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import STANDBY_PARTIAL, STANDBY_RECORD
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import standby_key
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, Copy, CopyDisk, packed, parse_copy, unpacked
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import PoolMounts
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import with_us
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/standby-copies")
@@ -112,11 +113,15 @@ class CopyStore:
 
     def copies(self) -> list[Copy]:
         """Return the complete copies, oldest first."""
+        return [each for each in self._manifests() if all(os.path.isfile(disk.file) for disk in each.disks)]
+
+    def _manifests(self) -> list[Copy]:
+        """Return all copies that were complete, oldest first; an image can be missing, for example because its file system is not mounted."""
         if not self.directory.is_dir():
             return []
         folders = [each for each in sorted(self.directory.iterdir()) if each.is_dir() and not each.name.startswith(".")]
         found = [parse_copy(read_text(each / "copy.json"), each / "copy.json") for each in folders]
-        return [each for each in found if each is not None and all(os.path.isfile(disk.file) for disk in each.disks)]
+        return [each for each in found if each is not None]
 
     def digests(self, copy: Copy, disk: CopyDisk) -> list[bytes] | None:
         """Return the digests of a disk in a copy."""
@@ -179,7 +184,8 @@ class CopyStore:
     def discard_partial(self) -> None:
         """Remove the partial copy, and images that belong to no copy."""
         (self.directory / "partial.json").unlink(missing_ok=True)
-        copies = self.copies()
+        # without a complete copy, one of which an image is missing may be the only one that can be repaired
+        copies = self.copies() or self._manifests()
         kept = {disk.file for copy in copies for disk in copy.disks}
         kept |= {layer for path in kept for layer in self.layers(path)}
         for folder in {os.path.dirname(path) for path in kept} | self._folders():
@@ -261,7 +267,7 @@ class CopyStore:
         """Remove all copies and the record; returns whether there was anything."""
         if not self.directory.is_dir():
             return False
-        for copy in self.copies():
+        for copy in self._manifests():
             shutil.rmtree(self.directory / copy.id)
         self.discard_partial()
         shutil.rmtree(self.directory)
@@ -274,10 +280,16 @@ class CopyStore:
 
 
 def check_room(folder: str, needed: int, vm_id: str) -> None:
-    """Check the free space of a pool.
+    """Check that the file system of a pool is mounted and has enough free space.
 
-    :raises BackendError: it is too small, or the folder does not exist.
+    :raises BackendError: it is not mounted or too small, or the folder does not exist.
     """
+    point = PoolMounts().missing(folder)
+    if point is not None:
+        raise BackendError(
+            f"the storage pool {folder} on the standby is on the file system of {point}, which is not mounted.",
+            hint=f"Mount it there (mount {point}, and check /etc/fstab); the complete copies are kept until then.",
+        )
     if not os.path.isdir(folder):
         raise BackendError(f"the folder {folder} of the disks of {vm_id} does not exist on the standby.", hint="Create a pool with the same path there.")
     usage = os.statvfs(folder)

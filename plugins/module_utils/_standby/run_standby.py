@@ -73,7 +73,8 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
             return {"changed": True, "diff": _diff("", f"{params['id']}: copied to its standby\n")}
         raise BackendError(f"the VM {params['id']} does not exist on this server.", hint="Define it first, with vm_define.")
     uri, record = found
-    if store.move_of(record.uuid) is not None:
+    # with the first request there is nothing that a move could have paused
+    if (io_moved.read(record.uuid) if store.job() is None else store.move_of(record.uuid)) is not None:
         # the inventory still lists it here; its old disks must not become the newest copy
         return {"changed": False, "warnings": [f"{params['id']} was moved to another server, or is being moved; it is not copied from this one."]}
     if io_copies.CopyStore(params["cluster"], params["id"]).record().get("phase"):

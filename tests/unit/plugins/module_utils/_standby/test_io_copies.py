@@ -188,3 +188,38 @@ def test_room(tmp_path: pathlib.Path) -> None:
         io_copies.check_room(str(tmp_path), 1 << 60, "m")
     with pytest.raises(BackendError, match="does not exist"):
         io_copies.check_room(str(tmp_path / "missing"), 1, "m")
+
+
+def test_copies_survive_a_pool_that_is_not_mounted(standby: Standby, tmp_path: pathlib.Path) -> None:
+    second = tmp_path / "pool2"
+    disks = {}
+    for number in (4, 5):
+        copies = standby.store.copies()
+        disks[number] = [standby.disk(number), CopyDisk("vdb", str(second / "m-disk1"), "qcow2", SIZE, standby.store.image(f"{second}/m", names_of(number), "vdb"))]
+        standby.store.note_folders(disks[number])
+        standby.store.prepare(copies[-1] if number == 5 else None, disks[number])
+        given = Copy(names_of(number), "m", "u", "m", "metal1", 1.0, 1.0, False, "full", 1, 1.0, "<domain/>", {}, True, tuple(disks[number]))
+        standby.store.commit(given, {})
+    standby.store.prune([names_of(number) for number in (1, 2, 3)])
+    before = standby.images()
+    second.rename(tmp_path / "hidden")
+    second.mkdir()
+    assert standby.store.copies() == []
+    standby.store.prepare(None, disks[4])
+    standby.store.discard_partial()
+    assert standby.images() == before
+    (second / "standby/lab").rmdir()
+    (second / "standby").rmdir()
+    second.rmdir()
+    (tmp_path / "hidden").rename(second)
+    assert [each.id for each in standby.store.copies()] == [names_of(4), names_of(5)]
+    # all that is left of them is removed with the copies, also what is not complete
+    pathlib.Path(disks[4][1].file).unlink()
+    assert standby.store.remove() and standby.images() == []
+
+
+def test_nothing_is_received_or_started_where_the_pool_is_not_mounted(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io_copies.PoolMounts, "missing", lambda self, path: "/srv" if path == str(tmp_path) else None)
+    with pytest.raises(BackendError, match="on the file system of /srv, which is not mounted"):
+        io_copies.check_room(str(tmp_path), 0, "m")
+    io_copies.check_room("/", 0, "m")

@@ -249,6 +249,16 @@ def fixture_moved(tmp_path, monkeypatch):
     return store
 
 
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_vm_that_gets_a_standby_after_it_was_moved_is_not_copied_from_its_old_server(moved, check_mode):
+    (moved.directory / "job.json").unlink()
+    moved.resume()
+    given = {"id": "m", "cluster": "blue", "state": "present", "standby": STANDBY, "interval_seconds": 900, "copies": 2}
+    result = run_standby.apply(given, check_mode=check_mode)
+    assert not result["changed"] and "m was moved to another server" in result["warnings"][0]
+    assert moved.job() is None
+
+
 def test_a_moved_vm_is_not_copied_from_its_old_server(moved):
     given = {"id": "m", "cluster": "blue", "state": "present", "standby": STANDBY, "interval_seconds": 900, "copies": 2}
     for check_mode in (True, False):
