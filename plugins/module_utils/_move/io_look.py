@@ -196,6 +196,11 @@ def _layers(path: str, base: bool, form: str | None, unfit: list[str], carried: 
     if found[0].kind == "file":
         # a raw disk has none: a guest can write into it what looks like the name of any file of this host
         found += [_item(layer, True, None) for layer in io_disk_header.chain(path, form)]
+        for layer in [each.path for each in found if each.format == "qcow2"]:
+            if io_disk_header.has_data_file(layer):
+                unfit.append(f"{layer} has its content in another file, which is not copied with it")
+            elif io_disk_header.names_foreign_base(layer):
+                unfit.append(f"{layer} is based on something that is not a file of the source")
     return found
 
 

@@ -76,6 +76,18 @@ def has_data_file(path: str | os.PathLike[str]) -> bool:
     return bool(struct.unpack(">Q", head[72:80])[0] & _DATA_FILE)
 
 
+def names_foreign_base(path: str | os.PathLike[str]) -> bool:
+    """Whether a qcow2 image is based on something other than a local file, which :func:`read_header` therefore leaves out."""
+    try:
+        with open(path, "rb", opener=_opened) as stream:
+            head = stream.read(20) or b""
+        if not head.startswith(QCOW2_MAGIC) or len(head) < 20:
+            return False
+        return any(struct.unpack(">QI", head[8:20])) and read_header(path).backing is None
+    except OSError:
+        return False
+
+
 def chain(path: str, form: str | None = None) -> list[str]:
     """The backing files of a disk file, nearest first, as real paths; ends at the first unreadable one.
 
