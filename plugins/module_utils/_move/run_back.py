@@ -14,6 +14,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_place
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, MOVED as MOVED_STATE, RETURNED
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import COPY
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
@@ -221,6 +222,8 @@ def _fetch(context: Context) -> None:
             done = context.copier.pull(item, progress=lambda number, percent, rate: context.progress(bytes=number, percent=percent, rate=rate))
             context.journal.passes.append({"path": item.path, "kind": "back", "seconds": done.seconds, "files": done.files, "bytes": done.bytes})
             context.copier.compare(item, item.path)
+    # the copy at the destination is removed later, and a power loss must not change this one then
+    io_place.sync(item for item in context.items if not item.base)
     context.journal.facts["mixed"] = False
 
 

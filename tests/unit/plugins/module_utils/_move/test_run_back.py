@@ -12,7 +12,7 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._move import run_worker
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_place, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MOVED, RETURNED, MoveJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item, parse_spec
@@ -73,16 +73,19 @@ def fixture_world(tmp_path, monkeypatch):
     monkeypatch.setattr(io_guard, "RUN", tmp_path / "run")
     monkeypatch.setattr(io_guard, "PERMITS", tmp_path / "run/standby")
     monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
+    monkeypatch.setattr(io_place, "sync_path", lambda path: world.copy(f"synced: {path}"))
     return world
 
 
 def test_it_runs_here_after_all_data_was_copied_back(world):
     journal = world.returns()
-    assert world.done == ["state", "hold", "stop", "fenced: moved", "pull", "compare", "runs here: True", "undefine", "discard", "settle"]
+    before = ["state", "hold", "stop", "fenced: moved"]
+    # nothing is removed there, or started here, before the data would survive a power loss
+    assert world.done == [*before, "pull", "compare", "synced: /pool/c1", "synced: /pool", "runs here: True", "undefine", "discard", "settle"]
     assert (journal.state, journal.switched, journal.facts["mixed"]) == (RETURNED, False, False)
 
 
-@pytest.mark.parametrize("step", ["pull", "compare"])
+@pytest.mark.parametrize("step", ["pull", "compare", "synced: /pool/c1"])
 def test_it_runs_at_the_destination_again_if_its_data_cannot_be_copied_back(world, step):
     world.fails[step] = BackendError("no space.")
     with pytest.raises(BackendError, match="no space"):
