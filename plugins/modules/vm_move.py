@@ -55,6 +55,7 @@ options:
         the destination again. A VM that is still on the source because its move failed is not changed, unless it could not be started here
         then.
       - V(returned) is refused if the VM was moved on from the destination to a third server, because the copy at the destination is old then.
+      - V(confirmed) and V(returned) are refused while the file system of a pool with the VM's disks is not mounted on the source.
       - For V(confirmed) and V(returned) only O(id) is required.
     type: str
     choices: [looked, prepared, moved, confirmed, returned]

@@ -177,6 +177,18 @@ def _storage(record: DomainRecord, document: t.Any, folders: t.Mapping[str, str]
     return {"items": [item.as_dict() for item in items.values()], "sizes": sizes, "unfit": unfit, "pools": pools}
 
 
+def check_mounted(vm: t.Mapping[str, t.Any]) -> None:
+    """Check that the file systems of the pools with the files of a VM are mounted on this host: without them, other files are read, written and removed.
+
+    :arg vm: the result of :func:`describe` before its move; may be empty.
+    :raises RefusedError: one is not mounted.
+    """
+    pools = vm.get("pools", {})
+    # NVRAM and TPM are in no pool, and nothing is recorded for their folders
+    for folder in sorted({os.path.dirname(item["path"]) for item in vm.get("items", []) if not item["base"]}):
+        PoolMounts().check(f"{pools.get(folder, os.path.basename(folder))} of {platform.node()}", folder, "state")
+
+
 def _of_a_pool(path: str, folders: t.Iterable[str]) -> bool:
     """Whether a folder is the one of base images, or is or contains the folder of a pool."""
     return os.path.basename(path) == IMAGES_FOLDER or any(inside(os.path.realpath(each), os.path.realpath(path)) for each in folders)

@@ -14,7 +14,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._move import io_place
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look, io_place
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, MOVED as MOVED_STATE, RETURNED
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import COPY
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
@@ -73,9 +73,11 @@ def settle(context: Context) -> None:
 def confirm(context: Context) -> None:
     """Remove the old copy.
 
-    :raises RefusedError: the copy was not verified, or the VM does not run at the destination.
+    :raises RefusedError: the copy was not verified, the VM does not run at the destination, or a file system with the old copy is not mounted.
     """
     journal = context.journal
+    # the old copy would count as removed, and be there again after the mount
+    io_look.check_mounted(context.vm)
     if not journal.verified:
         raise RefusedError("the copy was never verified.", "state", "Move the VM back with state: returned, then move it again.")
     if journal.going != CONFIRMED:
@@ -142,6 +144,8 @@ def return_vm(context: Context) -> None:
             "data that the VM wrote at the destination cannot be copied from a lost host.", "destination_lost", "Set discard_changes: true to discard it."
         )
     context.refuse_taken()
+    # its disks would be created on the root file system; after the mount, the old ones would hide them
+    io_look.check_mounted(journal.facts.get("vm", {}))
     if not journal.switched and journal.going == MOVED_STATE:
         # not switched yet
         roll_back(context, "return requested")

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import types
 import typing as t
 
@@ -14,13 +15,15 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_place, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
-from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MOVED, RETURNED, MoveJournal
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, MOVED, RETURNED, MoveJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_pool_mounts
 
-VM = {"uuid": "u", "uri": "qemu:///system", "name": "c1", "autostart": True, "host": {"name": "metal1"}, "items": [Item("/pool/c1", "file").as_dict()]}
+ITEMS = [Item("/pool/c1", "file").as_dict(), Item("/pool/images/base", "file", True).as_dict()]
+VM = {"uuid": "u", "uri": "qemu:///system", "name": "c1", "autostart": True, "host": {"name": "metal1"}, "items": ITEMS, "pools": {"/pool": "vms"}}
 SPEC = {"id": "c1", "cluster": "lab", "destination": {"name": "metal2", "host": "192.0.2.12"}}
 
 
@@ -53,9 +56,13 @@ class World:
 
     def returns(self, **params: t.Any) -> MoveJournal:
         """Return the VM as the worker does."""
+        return self.works(RETURNED, **params)
+
+    def works(self, action: str, **params: t.Any) -> MoveJournal:
+        """Do what the worker does."""
         context = Context(parse_spec(SPEC), params, self.store, self.store.journal(), t.cast(t.Any, self))
         try:
-            run_worker.carry_out(context, RETURNED)
+            run_worker.carry_out(context, action)
         finally:
             self.store.write(context.journal)
         return context.journal
@@ -74,6 +81,7 @@ def fixture_world(tmp_path, monkeypatch):
     monkeypatch.setattr(io_guard, "PERMITS", tmp_path / "run/standby")
     monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
     monkeypatch.setattr(io_place, "sync_path", lambda path: world.copy(f"synced: {path}"))
+    monkeypatch.setattr(io_pool_mounts, "STATE", tmp_path / "pool-mounts.json")
     return world
 
 
@@ -153,3 +161,15 @@ def test_a_vm_that_was_started_on_its_standby_does_not_return(world, tmp_path):
     with pytest.raises(RefusedError, match="was started on its standby metal9"):
         world.returns()
     assert world.done == []
+
+
+@pytest.mark.parametrize("action", [RETURNED, CONFIRMED])
+def test_nothing_is_written_or_removed_below_a_mount_point(world, tmp_path, action):
+    (tmp_path / "pool-mounts.json").write_text(json.dumps({"schema": 1, "/pool": "/pool"}), "utf-8")
+    with pytest.raises(RefusedError, match=r"state: the storage pool vms of \S+ at /pool is on the file system of /pool, which is not mounted. Mount it"):
+        world.works(action)
+    journal = world.store.journal()
+    assert world.done == [] and (journal.going, journal.switched) == (MOVED, True)
+    # declared as not required
+    (tmp_path / "pool-mounts.json").write_text(json.dumps({"schema": 1, "/pool": None}), "utf-8")
+    assert world.returns().state == RETURNED
