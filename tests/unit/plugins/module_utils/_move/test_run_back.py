@@ -24,6 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage impo
 
 ITEMS = [Item("/pool/c1", "file").as_dict(), Item("/pool/images/base", "file", True).as_dict()]
 VM = {"uuid": "u", "uri": "qemu:///system", "name": "c1", "autostart": True, "host": {"name": "metal1"}, "items": ITEMS, "pools": {"/pool": "vms"}}
+THERE = {"paths": ["/pool/c1"], "layers": [], "snapshots": False, "saved": False}
 SPEC = {"id": "c1", "cluster": "lab", "destination": {"name": "metal2", "host": "192.0.2.12"}}
 
 
@@ -34,6 +35,8 @@ class World:
         self.done: list[str] = []
         self.state = "running"
         self.fails: dict[str, Exception] = {}
+        self.written: t.Any = THERE
+        self.given: dict[str, t.Any] = {}
         self.store = MoveStore("c1", folder)
         facts = {"vm": VM, "held": {"running": True, "autostart": True}, "running": True}
         self.store.write(MoveJournal(name="c1", state=MOVED, started=1.0, switched=True, verified=True, downtime={"seconds": 2.0}, facts=facts))
@@ -41,8 +44,11 @@ class World:
     def ask(self, command: str, given: t.Any = None, timeout: float = 0) -> dict[str, t.Any]:
         """An answer of the destination."""
         self.done.append(command)
+        self.given[command] = given
         if command in self.fails:
             raise self.fails[command]
+        if command == "written":
+            return {"written": self.written}
         if command in ("stop", "run"):
             self.state = {"stop": "off", "run": "running"}[command]
         return {"state": self.state, "error": None, "ran": True}
@@ -87,9 +93,10 @@ def fixture_world(tmp_path, monkeypatch):
 
 def test_it_runs_here_after_all_data_was_copied_back(world):
     journal = world.returns()
-    before = ["state", "hold", "stop", "fenced: moved"]
+    before = ["written", "state", "hold", "stop", "fenced: moved"]
     # nothing is removed there, or started here, before the data would survive a power loss
     assert world.done == [*before, "pull", "compare", "synced: /pool/c1", "synced: /pool", "runs here: True", "undefine", "discard", "settle"]
+    assert not world.given["undefine"]["keep"]
     assert (journal.state, journal.switched, journal.facts["mixed"]) == (RETURNED, False, False)
 
 
@@ -128,7 +135,7 @@ def test_a_vm_that_was_moved_on_from_there_is_not_touched(world):
     world.fails["hold"] = RefusedError("the VM is not there any more.")
     with pytest.raises(RefusedError):
         world.returns()
-    assert world.done == ["state", "hold"]
+    assert world.done == ["written", "state", "hold"]
     # so the old copy is neither started here, nor in the way of a confirmation
     assert world.store.journal().going == MOVED
 
@@ -161,6 +168,49 @@ def test_a_vm_that_was_started_on_its_standby_does_not_return(world, tmp_path):
     with pytest.raises(RefusedError, match="was started on its standby metal9"):
         world.returns()
     assert world.done == []
+
+
+OTHER = {
+    "/pool/c1-data": {**THERE, "paths": ["/pool/c1", "/pool/c1-data"]},
+    "new /pool/c1.snap; missing /pool/c1.": {**THERE, "paths": ["/pool/c1.snap"]},
+    "missing /pool/c1.": {**THERE, "paths": []},
+    "has snapshots on metal2": {**THERE, "snapshots": True},
+    "managed save image on metal2": {**THERE, "saved": True},
+}
+
+
+@pytest.mark.parametrize("words", OTHER)
+def test_data_that_would_not_be_copied_back_is_not_left_behind(world, words):
+    world.written = OTHER[words]
+    with pytest.raises(RefusedError) as error:
+        world.returns()
+    assert words in str(error.value)
+    # it runs there as before
+    journal = world.store.journal()
+    assert world.done == ["written"] and (journal.going, journal.switched) == (MOVED, True)
+
+
+@pytest.mark.parametrize("words", OTHER)
+def test_files_that_were_added_there_are_kept_with_the_others(world, words):
+    world.written = OTHER[words]
+    journal = world.returns(discard_changes=True)
+    assert "discard" not in world.done and world.given["undefine"]["keep"]
+    added = sorted({*world.written["paths"]} - {"/pool/c1"})
+    assert journal.facts["kept"] == ["metal2:/pool/c1", *(f"metal2:{path}" for path in added)]
+
+
+def test_added_files_are_listed_after_an_interruption(world):
+    world.written, world.fails["undefine"] = OTHER["/pool/c1-data"], BackendError("link lost.")
+    with pytest.raises(BackendError):
+        world.returns(discard_changes=True)
+    world.fails.clear()
+    assert world.returns(discard_changes=True).facts["kept"] == ["metal2:/pool/c1", "metal2:/pool/c1-data"]
+
+
+def test_a_vm_that_was_undefined_there_returns_with_the_files_that_were_moved(world):
+    world.written, world.state = None, "gone"
+    assert world.returns().state == RETURNED
+    assert "pull" in world.done
 
 
 @pytest.mark.parametrize("action", [RETURNED, CONFIRMED])
