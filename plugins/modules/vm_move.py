@@ -29,6 +29,7 @@ attributes:
   check_mode:
     details:
       - With O(destination_facts) it returns all obstacles and the method of the move.
+      - For V(confirmed) and V(returned) of O(state) it does not contact the destination, so only obstacles on the source are found.
   diff_mode:
     details:
       - Requires O(destination_facts), and shows source and destination of the VM.
@@ -55,6 +56,10 @@ options:
         the destination again. A VM that is still on the source because its move failed is not changed, unless it could not be started here
         then.
       - V(returned) is refused if the VM was moved on from the destination to a third server, because the copy at the destination is old then.
+      - V(returned) is also refused, before anything changes, if the VM has other files at the destination than those that were moved,
+        for example a new disk, or if it has snapshots or saved memory there, because they would not be copied back. With
+        O(discard_changes) it is not.
+      - V(confirmed) and V(returned) are refused while the file system of a pool with the VM's disks is not mounted on the source.
       - For V(confirmed) and V(returned) only O(id) is required.
     type: str
     choices: [looked, prepared, moved, confirmed, returned]
@@ -124,7 +129,7 @@ options:
   discard_changes:
     description:
       - With O(state=returned), return to the state of the VM before its move. B(All data written at the destination is missing
-        then); its disks are kept there and listed in RV(move.kept).
+        then); its files are kept there, also those that were added there, and listed in RV(move.kept).
     type: bool
     default: false
   destination_lost:

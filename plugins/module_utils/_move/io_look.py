@@ -141,22 +141,15 @@ def _storage(record: DomainRecord, document: t.Any, folders: t.Mapping[str, str]
     items: dict[str, Item] = {}
     unfit: list[str] = []
     container = document.get("type") == "lxc"
-    for device in document.iterfind("devices/*"):
-        if device.tag not in ("disk", "filesystem"):
-            continue
-        source = device.find("source")
-        path = None if source is None else source.get("file") or source.get("dir") or source.get("dev")
+    for device, path, media, base in _sources(document, record.name):
         if path is None:
-            if source is not None and device.tag == "disk":
+            if device.tag == "disk":
                 unfit.append(f"its disk {_target(device)} is not a file of the source")
             continue
         if device.tag == "filesystem" and not container:
             unfit.append(f"it shares the folder {path} of the source")
             continue
-        media = device.find("readonly") is not None or device.get("device", "disk") in ("cdrom", "floppy")
-        base = media and device.tag == "disk" and os.path.basename(path) != f"{record.name}-seed.iso"
-        driver = device.find("driver")
-        form = driver.get("type") if driver is not None else None
+        form = _format(device)
         if not base and os.path.dirname(path) not in folders:
             unfit.append(f"{path} is not in a storage pool")
         elif not base and os.path.islink(path):
@@ -167,14 +160,80 @@ def _storage(record: DomainRecord, document: t.Any, folders: t.Mapping[str, str]
             continue
         for item in _layers(path, base, form, unfit, "" if media else DISK):
             items.setdefault(item.path, item)
-    nvram = document.findtext("os/nvram")
-    if nvram and os.path.isfile(nvram):
-        items.setdefault(nvram, _item(nvram, False, "raw", STATE))
-    if document.find("devices/tpm/backend[@type='emulator']") is not None and os.path.isdir(f"{_TPM}/{record.uuid}"):
-        items.setdefault(f"{_TPM}/{record.uuid}", _item(f"{_TPM}/{record.uuid}", False, None, STATE))
+    for path in _states(document, record.uuid):
+        items.setdefault(path, _item(path, False, "raw", STATE))
     pools = {os.path.dirname(item.path): folders[os.path.dirname(item.path)] for item in items.values() if os.path.dirname(item.path) in folders}
     sizes = {item.path: os.stat(item.path).st_size for item in items.values() if item.kind == "file"}
     return {"items": [item.as_dict() for item in items.values()], "sizes": sizes, "unfit": unfit, "pools": pools}
+
+
+def _sources(document: t.Any, name: str) -> t.Iterator[tuple[t.Any, str | None, bool, bool]]:
+    """Every disk and file system with a source: the device, its path, whether it is read only, and whether it is a base image or medium.
+
+    The path is ``None`` if the source is not a file, folder or device of this host. The seed is read only, but belongs to the VM.
+
+    :arg name: of the VM.
+    """
+    for device in document.iterfind("devices/*"):
+        source = device.find("source") if device.tag in ("disk", "filesystem") else None
+        if source is None:
+            continue
+        path = source.get("file") or source.get("dir") or source.get("dev")
+        media = device.find("readonly") is not None or device.get("device", "disk") in ("cdrom", "floppy")
+        yield device, path, media, media and device.tag == "disk" and os.path.basename(path or "") != f"{name}-seed.iso"
+
+
+def _format(device: t.Any) -> str | None:
+    driver = device.find("driver")
+    return driver.get("type") if driver is not None else None
+
+
+def _states(document: t.Any, uuid: str) -> t.Iterator[str]:
+    """The existing NVRAM and state of the TPM of a VM; they are outside of all pools."""
+    nvram = document.findtext("os/nvram")
+    if nvram and os.path.isfile(nvram):
+        yield nvram
+    if document.find("devices/tpm/backend[@type='emulator']") is not None and os.path.isdir(f"{_TPM}/{uuid}"):
+        yield f"{_TPM}/{uuid}"
+
+
+def written(uri: str, uuid: str, known: t.Iterable[str]) -> dict[str, t.Any] | None:
+    """Return where a VM has its data on this host, and whether it has snapshots or a managed save image; ``None`` if it is not defined.
+
+    ``paths`` are those of the items that :func:`describe` returns without base images, in the definition and in the running configuration, and
+    what cannot be moved: block devices, or the target of a disk without a path. ``layers`` are the other backing files of its disks.
+
+    :arg known: paths of the files that were moved; as backing files they are not returned.
+    """
+    usual = {os.path.realpath(path) for path in known}
+    with DomainHost(uri) as host:
+        record = host.domain(uuid)
+        if record is None:
+            return None
+        kept = io_domain_lists.kept(host)
+    paths: set[str] = set()
+    layers: set[str] = set()
+    for document in [parse(text) for text in (record.config_xml, record.live_xml) if text]:
+        for device, path, unused, base in _sources(document, record.name):
+            if not base and path:
+                paths.add(path)
+                layers.update(set(io_disk_header.chain(path, _format(device))) - usual)
+            elif not base and device.tag == "disk":
+                paths.add(_target(device))
+        paths.update(_states(document, uuid))
+    return {"paths": sorted(paths), "layers": sorted(layers - paths), "snapshots": uuid in kept.snapshots, "saved": uuid in kept.managed_saves}
+
+
+def check_mounted(vm: t.Mapping[str, t.Any]) -> None:
+    """Check that the file systems of the pools with the files of a VM are mounted on this host: without them, other files are read, written and removed.
+
+    :arg vm: the result of :func:`describe` before its move; may be empty.
+    :raises RefusedError: one is not mounted.
+    """
+    pools = vm.get("pools", {})
+    # NVRAM and TPM are in no pool, and nothing is recorded for their folders
+    for folder in sorted({os.path.dirname(item["path"]) for item in vm.get("items", []) if not item["base"]}):
+        PoolMounts().check(f"{pools.get(folder, os.path.basename(folder))} of {platform.node()}", folder, "state")
 
 
 def _of_a_pool(path: str, folders: t.Iterable[str]) -> bool:

@@ -70,16 +70,36 @@ def place(items: t.Iterable[Item]) -> None:
             if not os.path.lexists(final):
                 raise BackendError(f"{final} was not received.")
             continue
-        if item.kind == "dir":
-            run(["sync", "--file-system", str(half)])
-        else:
-            sync_path(half)
+        _sync(half, item.kind)
         if os.path.lexists(final) and item.kind == "dir":
             raise BackendError(f"{final} already exists.", hint="Remove it if no VM needs it.")
         os.rename(half, final)
         folders.add(final.parent)
     for folder in folders:
         sync_path(folder)
+
+
+def sync(items: t.Iterable[Item]) -> None:
+    """Flush the items at their final paths, and the folders that contain them, to disk: afterwards a power loss does not change them.
+
+    :raises FootprintError: a folder could not be written.
+    :raises OSError: a file could not be written.
+    """
+    folders = set()
+    for item in items:
+        final = pathlib.Path(item.path)
+        _sync(final, item.kind)
+        folders.add(final.parent)
+    for folder in sorted(folders):
+        sync_path(folder)
+
+
+def _sync(path: pathlib.Path, kind: str) -> None:
+    if kind == "dir":
+        # one call for the whole file system instead of thousands of files
+        run(["sync", "--file-system", str(path)])
+    else:
+        sync_path(path)
 
 
 def discard(items: t.Iterable[Item], *, finals: bool) -> list[str]:

@@ -152,6 +152,39 @@ def needed_bytes(vm: Facts, there: Facts) -> dict[str, int]:
     return needed
 
 
+def return_problems(items: t.Iterable[Item], there: Facts, name: str) -> list[Problem]:
+    """Return the obstacles of a return with all data: only the files that were moved are copied back.
+
+    :arg there: where the VM has its data at the destination (``_move.io_look.written``).
+    :arg name: name of the destination.
+    """
+    moved, now = {item.path for item in items if not item.base}, set(there["paths"])
+    pairs = (("new", (now - moved).union(there["layers"])), ("missing", moved - now))
+    differing = [f"{what} {', '.join(sorted(paths))}" for what, paths in pairs if paths]
+    problems = []
+    if differing:
+        problems.append(
+            Problem(
+                f"the files of the VM on {name} are not those that were moved there: {'; '.join(differing)}.",
+                "There, merge the files that a snapshot added (virsh blockcommit --active --pivot), attach what is missing and detach what is new. "
+                f"To keep these files instead, complete the move (state: moved, then confirmed), and move the VM back with a new move from {name}.",
+                "state",
+            )
+        )
+    if there["snapshots"]:
+        problems.append(Problem(f"the VM has snapshots on {name}, which cannot be moved.", "Delete them there first (virsh snapshot-delete).", "state"))
+    if there["saved"]:
+        hint = "Start the VM there, or remove the image (virsh managedsave-remove)."
+        problems.append(Problem(f"the VM has a managed save image on {name}, which cannot be moved.", hint, "state"))
+    return problems
+
+
+def added_files(items: t.Iterable[Item], there: Facts) -> list[str]:
+    """The files, folders and devices of the VM at the destination that were not moved there; a disk without a path has no file."""
+    found = {*there["paths"], *there["layers"]} - {item.path for item in items}
+    return sorted(path for path in found if path.startswith("/"))
+
+
 def arriving(there: Facts) -> bool:
     """Whether the destination has data of an earlier attempt of this move."""
     note = there.get("note")

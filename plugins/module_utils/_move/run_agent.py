@@ -160,12 +160,14 @@ def _stop(given: Given) -> dict[str, t.Any]:
 
 
 def _undefine(given: Given) -> dict[str, t.Any]:
-    """Undefine the VM, which must be off; its files are removed by ``discard``."""
+    """Undefine the VM, which must be off; with ``keep`` all of its files stay, otherwise ``discard`` removes them."""
     with host_lock("domains", _LOCK), DomainHost(given["uri"]) as host:
         record = host.domain(given["uuid"])
         if record is not None and record.active:
             raise RefusedError(f"the VM is {record.state} at the destination.")
-        if record is not None:
+        if record is not None and given.get("keep"):
+            io_live.undefine_only(host, given["uuid"])
+        elif record is not None:
             # its NVRAM goes with it: it is one of the files that came along
             host.undefine(given["uuid"])
     return {}
@@ -191,6 +193,12 @@ def _refuse_moved_on(uuid: str, source: str) -> None:
             f"the VM is no longer there: it was moved on to {there.to} (state {there.state}), and the copy there is old.",
             hint=f"Move it from {there.to} back there first: with state: returned if that move is not confirmed yet.",
         )
+
+
+def _written(given: Given) -> dict[str, t.Any]:
+    """Return where the VM has its data here; refused if it was moved on from here, because that is old then."""
+    _refuse_moved_on(given["uuid"], given["source"])
+    return {"written": io_look.written(given["uri"], given["uuid"], given["known"])}
 
 
 def _hold(given: Given) -> dict[str, t.Any]:
@@ -240,6 +248,7 @@ _COMMANDS: t.Mapping[str, t.Callable[[Given], dict[str, t.Any]]] = {
     "stop": _stop,
     "undefine": _undefine,
     "discard": _discard,
+    "written": _written,
     "hold": _hold,
     "settle": _settle,
     "channel": _channel,

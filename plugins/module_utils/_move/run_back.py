@@ -14,10 +14,12 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look, io_place, plan_move
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, MOVED as MOVED_STATE, RETURNED
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import COPY
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_steps import roll_back
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import model_problem
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
@@ -72,9 +74,11 @@ def settle(context: Context) -> None:
 def confirm(context: Context) -> None:
     """Remove the old copy.
 
-    :raises RefusedError: the copy was not verified, or the VM does not run at the destination.
+    :raises RefusedError: the copy was not verified, the VM does not run at the destination, or a file system with the old copy is not mounted.
     """
     journal = context.journal
+    # the old copy would count as removed, and be there again after the mount
+    io_look.check_mounted(context.vm)
     if not journal.verified:
         raise RefusedError("the copy was never verified.", "state", "Move the VM back with state: returned, then move it again.")
     if journal.going != CONFIRMED:
@@ -141,12 +145,15 @@ def return_vm(context: Context) -> None:
             "data that the VM wrote at the destination cannot be copied from a lost host.", "destination_lost", "Set discard_changes: true to discard it."
         )
     context.refuse_taken()
+    # its disks would be created on the root file system; after the mount, the old ones would hide them
+    io_look.check_mounted(journal.facts.get("vm", {}))
     if not journal.switched and journal.going == MOVED_STATE:
         # not switched yet
         roll_back(context, "return requested")
         return
     if journal.switched:
         if not lost:
+            _check_there(context, discard)
             state = context.ask("state")["state"]
             # refused if the VM was moved on from there; nothing has changed then
             context.ask("hold", note=vars(context.note(MOVING, to=context.vm["host"]["name"])))
@@ -176,6 +183,22 @@ def return_vm(context: Context) -> None:
     if not lost:
         _leave(context, bool(journal.facts.get("discarded")))
     journal.facts["held"] = None
+
+
+def _check_there(context: Context, discard: bool) -> None:
+    """Check that the data that the VM has at the destination can be copied back; nothing has changed yet.
+
+    With ``discard`` all of it stays there, also files that were added since the move. Of a VM that was undefined there, the moved files are the data.
+
+    :raises RefusedError: it has other files than those that were moved, snapshots or a saved state, or was moved on from there.
+    """
+    there = context.ask("written", source=context.vm["host"]["name"], known=[item.path for item in context.items])["written"]
+    if there is None:
+        return
+    problems = plan_move.return_problems(context.items, there, context.spec.destination.name)
+    if problems and not discard:
+        raise RefusedError(model_problem.as_text(problems))
+    context.journal.facts["added"] = plan_move.added_files(context.items, there)
 
 
 def _stop_there(context: Context, cost: dict[str, t.Any]) -> None:
@@ -221,15 +244,18 @@ def _fetch(context: Context) -> None:
             done = context.copier.pull(item, progress=lambda number, percent, rate: context.progress(bytes=number, percent=percent, rate=rate))
             context.journal.passes.append({"path": item.path, "kind": "back", "seconds": done.seconds, "files": done.files, "bytes": done.bytes})
             context.copier.compare(item, item.path)
+    # the copy at the destination is removed later, and a power loss must not change this one then
+    io_place.sync(item for item in context.items if not item.base)
     context.journal.facts["mixed"] = False
 
 
 def _leave(context: Context, keep: bool) -> None:
     """Remove the domain at the destination and, unless ``keep`` is set because they contain the only copy of its data, its files."""
     data = [item for item in context.items if not item.base]
-    context.ask("undefine")
+    context.ask("undefine", keep=keep)
     if keep:
-        context.journal.facts["kept"] = [f"{context.spec.destination.name}:{item.path}" for item in data]
+        paths = [*(item.path for item in data), *context.journal.facts.get("added", [])]
+        context.journal.facts["kept"] = [f"{context.spec.destination.name}:{path}" for path in paths]
     else:
         context.ask("discard", timeout=_LONG, items=[item.as_dict() for item in data], finals=True)
     context.ask("settle", note=context.journal.facts.get("before"))

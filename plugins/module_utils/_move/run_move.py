@@ -233,6 +233,7 @@ def _later(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
             f"Complete the return without it. If the destination is lost, restore the disks from a backup, then remove {store.directory} and "
             f"{io_moved.HOME / journal.facts['vm']['uuid']}.json.",
         )
+    io_look.check_mounted(journal.facts.get("vm", {}))
     if check_mode:
         return _result(True, journal)
     if active and job["action"] != state:

@@ -12,6 +12,7 @@ import subprocess
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 
 
 @pytest.mark.parametrize(("form", "files"), [("raw", ["disk"]), ("qcow2", ["disk", "other"])])
@@ -39,3 +40,61 @@ def test_what_would_be_left_behind_is_refused(tmp_path: pathlib.Path, options: l
         unfit: list[str] = []
         io_look._layers(str(tmp_path / disk), False, "qcow2", unfit, "disk")
         assert [reason in each and f"{tmp_path}/top " in each for each in unfit] == [True]
+
+
+UUID = "6d6f7665-0000-4000-8000-000000000001"
+XML = """<domain type='test'><name>c1</name><uuid>{uuid}</uuid><memory>1024</memory>
+<os><type>hvm</type><loader readonly='yes' type='pflash'>{folder}/CODE.fd</loader><nvram>{folder}/VARS.fd</nvram></os>
+<devices>
+<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{disk}'/><target dev='vda'/></disk>
+<disk type='file' device='cdrom'><source file='{folder}/c1-seed.iso'/><target dev='hda'/><readonly/></disk>
+<disk type='file' device='cdrom'><source file='{folder}/installer.iso'/><target dev='hdb'/><readonly/></disk>
+<disk type='file' device='cdrom'><target dev='hdc'/><readonly/></disk>
+{more}</devices></domain>"""
+MORE = """<disk type='file' device='disk'><source file='{folder}/added'/><target dev='vdb'/></disk>
+<disk type='network' device='disk'><source protocol='nbd' name='x'><host name='192.0.2.1'/></source><target dev='vdc'/></disk>"""
+SNAPSHOT = "<domainsnapshot><name>s</name></domainsnapshot>"
+
+
+@pytest.fixture(name="host")
+def fixture_host():
+    with DomainHost("test:///default") as host:
+        yield host
+        # the process shares the state of the driver
+        host.shutdown(UUID, 0, force=True)
+        host.undefine(UUID)
+
+
+def overlay(path: pathlib.Path, *below: str) -> None:
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", *below, str(path), "1M"], check=True)
+
+
+def test_the_files_that_a_vm_writes_are_found_in_both_configurations(tmp_path: pathlib.Path, host: DomainHost) -> None:
+    """Also the overlays of external snapshots, and disks that cannot be moved; media are not its files."""
+    assert io_look.written(host.uri, UUID, []) is None
+    disk, seed, nvram, folder = tmp_path / "disk", tmp_path / "c1-seed.iso", tmp_path / "VARS.fd", tmp_path
+    nvram.write_text("", "utf-8")
+    overlay(tmp_path / "base")
+    overlay(disk, "-b", str(tmp_path / "base"), "-F", "qcow2")
+    moved = [str(each) for each in (disk, seed, nvram)]
+    known = [*moved, str(tmp_path / "base")]
+    host.define(XML.format(uuid=UUID, folder=folder, disk=disk, more=""))
+    assert io_look.written(host.uri, UUID, known) == {"paths": sorted(moved), "layers": [], "snapshots": False, "saved": False}
+    # in the running configuration only
+    host.define(XML.format(uuid=UUID, folder=folder, disk=disk, more=MORE.format(folder=folder)))
+    host.start(UUID)
+    host.define(XML.format(uuid=UUID, folder=folder, disk=disk, more=""))
+    found = io_look.written(host.uri, UUID, known)
+    assert found is not None and found["paths"] == sorted([*moved, f"{folder}/added", "vdc"])
+    snapshot = host.connection.lookupByUUIDString(UUID).snapshotCreateXML(SNAPSHOT, 0)
+    found = io_look.written(host.uri, UUID, known)
+    snapshot.delete(0)
+    assert found is not None and found["snapshots"]
+    # two external snapshots: the guest writes to the second file
+    overlay(tmp_path / "snap1", "-b", str(disk), "-F", "qcow2")
+    overlay(tmp_path / "snap2", "-b", str(tmp_path / "snap1"), "-F", "qcow2")
+    host.define(XML.format(uuid=UUID, folder=folder, disk=tmp_path / "snap2", more=""))
+    host.connection.lookupByUUIDString(UUID).destroy()
+    found = io_look.written(host.uri, UUID, known)
+    assert found is not None and found["paths"] == sorted([f"{folder}/snap2", str(seed), str(nvram)])
+    assert found["layers"] == [f"{folder}/snap1"]

@@ -212,3 +212,17 @@ def test_a_bandwidth_limit_is_a_rate_with_a_unit():
 
 def test_an_address_becomes_a_name():
     assert parse_spec({"id": "c1", "destination": {"host": "2001:db8::13"}}).destination.name == "2001-db8--13"
+
+
+def test_all_that_a_return_would_lose_is_reported():
+    same = {"paths": [NVRAM.path, TOP.path], "layers": [], "snapshots": False, "saved": False}
+    assert plan_move.return_problems([TOP, BASE, NVRAM], same, "metal3") == []
+    assert plan_move.added_files([TOP, BASE, NVRAM], same) == []
+    # an overlay of an overlay, a disk without a path, snapshots and saved memory
+    other = {"paths": [f"{POOL}/c1.snap2", "vdb"], "layers": [f"{POOL}/c1.snap1"], "snapshots": True, "saved": True}
+    files, snapshots, saved = plan_move.return_problems([TOP, BASE, NVRAM], other, "metal3")
+    new = f"{POOL}/c1.snap1, {POOL}/c1.snap2, vdb"
+    assert files.message == f"the files of the VM on metal3 are not those that were moved there: new {new}; missing {POOL}/c1-disk0, {NVRAM.path}."
+    assert "blockcommit" in files.hint and "with a new move from metal3" in files.hint
+    assert "snapshots on metal3" in snapshots.message and "saved" not in snapshots.message and "managed save image on metal3" in saved.message
+    assert plan_move.added_files([TOP, BASE, NVRAM], other) == [f"{POOL}/c1.snap1", f"{POOL}/c1.snap2"]

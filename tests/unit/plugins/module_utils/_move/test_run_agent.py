@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import types
 
 import pytest
 
@@ -33,7 +34,8 @@ def test_the_old_copy_of_a_vm_that_was_moved_on_does_not_return(notes, state):
     # it runs on metal3: returned with the old data from here, it would run twice
     notes["u"] = Moved(**{**vars(NOTE), "to": "metal3", "state": state})
     before = dict(notes)
-    for command, given in (("hold", {"note": vars(NOTE)}), ("settle", {"uuid": "u", "source": "metal1", "autostart": None})):
+    asked = {"uuid": "u", "source": "metal1", "autostart": None, "known": []}
+    for command, given in (("hold", {"note": vars(NOTE)}), ("settle", asked), ("written", asked)):
         with pytest.raises(RefusedError, match="moved on to metal3"):
             run_agent.answer(command, given)
     assert notes == before
@@ -47,3 +49,35 @@ def test_the_vm_of_this_move_returns(notes, before):
     assert notes == {"u": NOTE}
     run_agent.answer("settle", {"uuid": "u", "source": "metal1", "autostart": None})
     assert not notes
+
+
+class Host:
+    """A connection to libvirt with one domain, which is off; records how it is undefined."""
+
+    def __init__(self, done):
+        self.done = done
+        self.connection = types.SimpleNamespace(lookupByUUIDString=lambda uuid: types.SimpleNamespace(undefineFlags=done.append))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        pass
+
+    def domain(self, unused):
+        return types.SimpleNamespace(active=False)
+
+    def undefine(self, unused):
+        self.done.append("with its NVRAM")
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_nvram_and_the_tpm_of_kept_disks_are_kept(notes, monkeypatch, keep):
+    done: list = []
+    monkeypatch.setattr(run_agent, "DomainHost", lambda uri: Host(done))
+    run_agent.answer("undefine", {"uuid": "u", "uri": "x", "keep": keep})
+    if keep:
+        # VIR_DOMAIN_UNDEFINE_…: MANAGED_SAVE 1, SNAPSHOTS_METADATA 2, NVRAM 4, KEEP_NVRAM 8, CHECKPOINTS_METADATA 16, TPM 32, KEEP_TPM 64
+        assert done == [1 | 2 | 8 | 16 | 64]
+    else:
+        assert done == ["with its NVRAM"]

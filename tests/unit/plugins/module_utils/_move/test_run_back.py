@@ -6,21 +6,25 @@
 
 from __future__ import annotations
 
+import json
 import types
 import typing as t
 
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._move import run_worker
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_place, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
-from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MOVED, RETURNED, MoveJournal
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, MOVED, RETURNED, MoveJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_pool_mounts
 
-VM = {"uuid": "u", "uri": "qemu:///system", "name": "c1", "autostart": True, "host": {"name": "metal1"}, "items": [Item("/pool/c1", "file").as_dict()]}
+ITEMS = [Item("/pool/c1", "file").as_dict(), Item("/pool/images/base", "file", True).as_dict()]
+VM = {"uuid": "u", "uri": "qemu:///system", "name": "c1", "autostart": True, "host": {"name": "metal1"}, "items": ITEMS, "pools": {"/pool": "vms"}}
+THERE = {"paths": ["/pool/c1"], "layers": [], "snapshots": False, "saved": False}
 SPEC = {"id": "c1", "cluster": "lab", "destination": {"name": "metal2", "host": "192.0.2.12"}}
 
 
@@ -31,6 +35,8 @@ class World:
         self.done: list[str] = []
         self.state = "running"
         self.fails: dict[str, Exception] = {}
+        self.written: t.Any = THERE
+        self.given: dict[str, t.Any] = {}
         self.store = MoveStore("c1", folder)
         facts = {"vm": VM, "held": {"running": True, "autostart": True}, "running": True}
         self.store.write(MoveJournal(name="c1", state=MOVED, started=1.0, switched=True, verified=True, downtime={"seconds": 2.0}, facts=facts))
@@ -38,8 +44,11 @@ class World:
     def ask(self, command: str, given: t.Any = None, timeout: float = 0) -> dict[str, t.Any]:
         """An answer of the destination."""
         self.done.append(command)
+        self.given[command] = given
         if command in self.fails:
             raise self.fails[command]
+        if command == "written":
+            return {"written": self.written}
         if command in ("stop", "run"):
             self.state = {"stop": "off", "run": "running"}[command]
         return {"state": self.state, "error": None, "ran": True}
@@ -53,9 +62,13 @@ class World:
 
     def returns(self, **params: t.Any) -> MoveJournal:
         """Return the VM as the worker does."""
+        return self.works(RETURNED, **params)
+
+    def works(self, action: str, **params: t.Any) -> MoveJournal:
+        """Do what the worker does."""
         context = Context(parse_spec(SPEC), params, self.store, self.store.journal(), t.cast(t.Any, self))
         try:
-            run_worker.carry_out(context, RETURNED)
+            run_worker.carry_out(context, action)
         finally:
             self.store.write(context.journal)
         return context.journal
@@ -73,16 +86,21 @@ def fixture_world(tmp_path, monkeypatch):
     monkeypatch.setattr(io_guard, "RUN", tmp_path / "run")
     monkeypatch.setattr(io_guard, "PERMITS", tmp_path / "run/standby")
     monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
+    monkeypatch.setattr(io_place, "sync_path", lambda path: world.copy(f"synced: {path}"))
+    monkeypatch.setattr(io_pool_mounts, "STATE", tmp_path / "pool-mounts.json")
     return world
 
 
 def test_it_runs_here_after_all_data_was_copied_back(world):
     journal = world.returns()
-    assert world.done == ["state", "hold", "stop", "fenced: moved", "pull", "compare", "runs here: True", "undefine", "discard", "settle"]
+    before = ["written", "state", "hold", "stop", "fenced: moved"]
+    # nothing is removed there, or started here, before the data would survive a power loss
+    assert world.done == [*before, "pull", "compare", "synced: /pool/c1", "synced: /pool", "runs here: True", "undefine", "discard", "settle"]
+    assert not world.given["undefine"]["keep"]
     assert (journal.state, journal.switched, journal.facts["mixed"]) == (RETURNED, False, False)
 
 
-@pytest.mark.parametrize("step", ["pull", "compare"])
+@pytest.mark.parametrize("step", ["pull", "compare", "synced: /pool/c1"])
 def test_it_runs_at_the_destination_again_if_its_data_cannot_be_copied_back(world, step):
     world.fails[step] = BackendError("no space.")
     with pytest.raises(BackendError, match="no space"):
@@ -117,7 +135,7 @@ def test_a_vm_that_was_moved_on_from_there_is_not_touched(world):
     world.fails["hold"] = RefusedError("the VM is not there any more.")
     with pytest.raises(RefusedError):
         world.returns()
-    assert world.done == ["state", "hold"]
+    assert world.done == ["written", "state", "hold"]
     # so the old copy is neither started here, nor in the way of a confirmation
     assert world.store.journal().going == MOVED
 
@@ -150,3 +168,58 @@ def test_a_vm_that_was_started_on_its_standby_does_not_return(world, tmp_path):
     with pytest.raises(RefusedError, match="was started on its standby metal9"):
         world.returns()
     assert world.done == []
+
+
+OTHER = {
+    "/pool/c1-data": {**THERE, "paths": ["/pool/c1", "/pool/c1-data"]},
+    "new /pool/c1.snap; missing /pool/c1.": {**THERE, "paths": ["/pool/c1.snap"]},
+    "missing /pool/c1.": {**THERE, "paths": []},
+    "has snapshots on metal2": {**THERE, "snapshots": True},
+    "managed save image on metal2": {**THERE, "saved": True},
+}
+
+
+@pytest.mark.parametrize("words", OTHER)
+def test_data_that_would_not_be_copied_back_is_not_left_behind(world, words):
+    world.written = OTHER[words]
+    with pytest.raises(RefusedError) as error:
+        world.returns()
+    assert words in str(error.value)
+    # it runs there as before
+    journal = world.store.journal()
+    assert world.done == ["written"] and (journal.going, journal.switched) == (MOVED, True)
+
+
+@pytest.mark.parametrize("words", OTHER)
+def test_files_that_were_added_there_are_kept_with_the_others(world, words):
+    world.written = OTHER[words]
+    journal = world.returns(discard_changes=True)
+    assert "discard" not in world.done and world.given["undefine"]["keep"]
+    added = sorted({*world.written["paths"]} - {"/pool/c1"})
+    assert journal.facts["kept"] == ["metal2:/pool/c1", *(f"metal2:{path}" for path in added)]
+
+
+def test_added_files_are_listed_after_an_interruption(world):
+    world.written, world.fails["undefine"] = OTHER["/pool/c1-data"], BackendError("link lost.")
+    with pytest.raises(BackendError):
+        world.returns(discard_changes=True)
+    world.fails.clear()
+    assert world.returns(discard_changes=True).facts["kept"] == ["metal2:/pool/c1", "metal2:/pool/c1-data"]
+
+
+def test_a_vm_that_was_undefined_there_returns_with_the_files_that_were_moved(world):
+    world.written, world.state = None, "gone"
+    assert world.returns().state == RETURNED
+    assert "pull" in world.done
+
+
+@pytest.mark.parametrize("action", [RETURNED, CONFIRMED])
+def test_nothing_is_written_or_removed_below_a_mount_point(world, tmp_path, action):
+    (tmp_path / "pool-mounts.json").write_text(json.dumps({"schema": 1, "/pool": "/pool"}), "utf-8")
+    with pytest.raises(RefusedError, match=r"state: the storage pool vms of \S+ at /pool is on the file system of /pool, which is not mounted. Mount it"):
+        world.works(action)
+    journal = world.store.journal()
+    assert world.done == [] and (journal.going, journal.switched) == (MOVED, True)
+    # declared as not required
+    (tmp_path / "pool-mounts.json").write_text(json.dumps({"schema": 1, "/pool": None}), "utf-8")
+    assert world.returns().state == RETURNED

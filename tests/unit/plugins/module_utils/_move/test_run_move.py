@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 import types
@@ -17,6 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._move import run_move
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, FAILED, MOVED, RETURNED, RUNNING, MoveJournal
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_pool_mounts
 
 PARAMS = {"id": "c1", "cluster": "green", "destination": {"name": "metal2", "host": "192.0.2.12", "host_keys": ["ssh-ed25519 AAAA"]}}
 
@@ -181,3 +183,15 @@ def test_a_refused_call_names_the_destination_of_the_worker(tmp_path, started, m
     MoveStore("c1", tmp_path).write_job({"action": MOVED, "params": to("metal3")})
     monkeypatch.setattr(run_move.io_units, "unit_active", lambda name: True)
     assert run_move.unfinished(to("metal2"))["move"]["to"] == "metal3"
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+@pytest.mark.parametrize("state", [CONFIRMED, RETURNED])
+def test_a_move_does_not_end_while_a_pool_is_not_mounted(tmp_path, started, monkeypatch, state, check_mode):
+    monkeypatch.setattr(io_pool_mounts, "STATE", tmp_path / "pool-mounts.json")
+    (tmp_path / "pool-mounts.json").write_text(json.dumps({"schema": 1, "/pool": "/pool"}), "utf-8")
+    kept(tmp_path, state=MOVED, switched=True, facts={"vm": {"items": [{"path": "/pool/c1", "base": False}], "pools": {"/pool": "vms"}}})
+    with pytest.raises(RefusedError, match="the storage pool vms of .* is on the file system of /pool, which is not mounted"):
+        run_move.move({"id": "c1", "state": state}, check_mode=check_mode)
+    # so the move is as before, and can be confirmed or returned
+    assert not started and MoveStore("c1", tmp_path).journal().state == MOVED
