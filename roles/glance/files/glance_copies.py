@@ -16,6 +16,7 @@ import hashlib
 import hmac
 import http.client
 import http.server
+import io
 import json
 import os
 import pathlib
@@ -32,6 +33,8 @@ _CHUNK = 1 << 20
 #: Seconds for which a signed request is valid; the clocks of controllers may differ by less.
 _VALID = 300
 _TIMEOUT = 60
+#: Seconds for the connection to a peer: one that lost its power does not answer, and a worker of glance waits for each peer.
+_CONNECT_TIMEOUT = 5
 _RECORD = "SELECT status, size, os_hash_algo, os_hash_value FROM images WHERE id = %s AND deleted = 0"
 _ALL = "SELECT id, status, size FROM images WHERE deleted = 0"
 
@@ -120,8 +123,10 @@ class Copies:
     @contextlib.contextmanager
     def _request(self, peer: str, method: str, image: str, body: t.Any = None, length: int = 0) -> t.Iterator[http.client.HTTPResponse]:
         path, moment = f"/images/{image}", str(int(time.time()))
-        connection = http.client.HTTPConnection(peer, int(self.settings["port"]), timeout=_TIMEOUT)
+        connection = http.client.HTTPConnection(peer, int(self.settings["port"]), timeout=_CONNECT_TIMEOUT)
         try:
+            connection.connect()
+            connection.sock.settimeout(_TIMEOUT)
             headers = {"X-Footprint-Time": moment, "X-Footprint-Signature": self.sign(method, path, moment)}
             connection.request(method, path, body=body, headers={**headers, **({"Content-Length": str(length)} if body is not None else {})})
             yield connection.getresponse()
@@ -205,6 +210,28 @@ def wrap(service: t.Any, settings: t.Mapping[str, t.Any], connect: t.Callable[[t
     return copied(service, Copies(wish, connect(wish["database"]).rows))
 
 
+def visible(service: t.Any, environ: t.Mapping[str, t.Any], image: str) -> bool:
+    """Return whether glance shows the record of an image to the sender of a request.
+
+    Without this, clients without a token could keep all workers of glance waiting for other controllers. The record is requested, not the content:
+    glance would log an error for the missing file. A client that may read the record only, by the policy ``download_image``, can cause the transfer,
+    which :meth:`Copies.update` would make anyway; glance refuses the content afterwards.
+    """
+    # a copy, because glance changes it, and without the body, which belongs to the request itself
+    asked = {name: value for name, value in environ.items() if name not in ("CONTENT_LENGTH", "HTTP_TRANSFER_ENCODING")}
+    asked.update({"PATH_INFO": f"/v2/images/{image}", "QUERY_STRING": "", "wsgi.input": io.BytesIO()})
+    held: list[t.Any] = []
+    answer = service(asked, lambda *arguments: held.append(arguments))
+    try:
+        # a service may report its status only when its answer is read
+        for unused in answer:
+            pass
+    finally:
+        if hasattr(answer, "close"):
+            answer.close()
+    return bool(held) and str(held[-1][0]).startswith("200")
+
+
 def copied(service: t.Any, copies: Copies) -> t.Any:
     """Return the WSGI application with copies."""
 
@@ -214,7 +241,7 @@ def copied(service: t.Any, copies: Copies) -> t.Any:
         if not found or method not in ("GET", "PUT"):
             return t.cast(t.Iterable[bytes], service(environ, start))
         if method == "GET":
-            if copies.peers and not copies.complete(found[1]):
+            if copies.peers and not copies.complete(found[1]) and visible(service, environ, found[1]):
                 copies.fetch(found[1])
             return t.cast(t.Iterable[bytes], service(environ, start))
         held: list[t.Any] = []

@@ -132,9 +132,34 @@ def checked(service: t.Any, drain: pathlib.Path, database: Database) -> t.Callab
     return application
 
 
+def read_plain_bytes_only() -> None:
+    """Let python-memcached, in this process, read every entry that is not plain bytes as a miss.
+
+    memcached has no authentication, and the client unpickles, that is executes, what the flags of an entry call a pickle. keystonemiddleware
+    stores its encrypted and signed entries as plain bytes, but it verifies them only after the client has read them.
+
+    :raises TypeError: this version of the client has no such method.
+    """
+    try:
+        import memcache  # pylint: disable=import-outside-toplevel  # see load
+    except ImportError:
+        return
+    if not callable(getattr(getattr(memcache, "Client", None), "_recv_value", None)):
+        raise TypeError("openstack_wsgi does not support this version of python-memcached: it could execute what others write to memcached")
+
+    def receive(_client: t.Any, server: t.Any, flags: int, length: int) -> bytes | None:
+        found = server.recv(length + 2)
+        return t.cast(bytes, found[:-2]) if flags == 0 else None
+
+    memcache.Client._recv_value = receive  # pylint: disable=protected-access
+
+
 def load(settings: t.Mapping[str, t.Any]) -> t.Any:
     """Load the program of the service, and what wraps it."""
     service = runpy.run_path(settings["program"], run_name="footprint")["application"]
+    # Not earlier: the client derives from threading.local, which eventlet programs replace first; oslo.cache fails with a client that was imported
+    # before. Early enough: tokens are read when requests are served.
+    read_plain_bytes_only()
     if settings.get("wrapper"):
         service = runpy.run_path(settings["wrapper"], run_name="footprint")["wrap"](service, settings, Database)
     return checked(service, pathlib.Path(settings["drain"]), Database(settings["database"]))

@@ -12,6 +12,7 @@ import importlib.util
 import io
 import os
 import pathlib
+import socket
 import threading
 import time
 import typing as t
@@ -90,11 +91,128 @@ def test_upload_without_a_reachable_peer(module: t.Any, tmp_path: pathlib.Path, 
     assert "is on 1 of 2 controllers" in capsys.readouterr().err
 
 
+class Answer:
+    """A response that counts how often it is closed."""
+
+    def __init__(self, parts: t.Sequence[bytes], closed: list[str], path: str) -> None:
+        self.parts, self.closed, self.path = parts, closed, path
+
+    def __iter__(self) -> t.Iterator[bytes]:
+        return iter(self.parts)
+
+    def close(self) -> None:
+        self.closed.append(self.path)
+
+
+class Glance:
+    """As glance answers a download. :cvar RECORDS: token → status for the image's record. :cvar FILES: token → refusal of its content."""
+
+    RECORDS = {"member": "200 OK", "reader": "200 OK", "other": "404 Not Found", "none": "403 Forbidden"}
+    FILES = {"reader": "403 Forbidden", "other": "404 Not Found", "none": "403 Forbidden"}
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        self.asked: list[str] = []
+        self.closed: list[str] = []
+        self.bodies: list[bytes] = []
+
+    def __call__(self, environ: dict[str, t.Any], start: t.Any) -> Answer:
+        # it moves parts of the path, and removes headers
+        path, token = environ.pop("PATH_INFO"), environ.pop("HTTP_X_AUTH_TOKEN", "")
+        self.asked.append(path)
+        self.bodies.append(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)))
+        parts: list[bytes] = []
+        if token not in self.RECORDS:
+            status = "401 Unauthorized"
+        elif not path.endswith("/file"):
+            status, parts = self.RECORDS[token], [b"{}"]
+        elif token in self.FILES:
+            status = self.FILES[token]
+        elif (self.folder / IMAGE).exists():
+            status, parts = "200 OK", [(self.folder / IMAGE).read_bytes()]
+        else:
+            status = "204 No Content"
+        start(status, [])
+        return Answer(parts, self.closed, path)
+
+
+def download(copies: t.Any, module: t.Any, token: str = "member", glance: Glance | None = None) -> tuple[str, bytes]:
+    """Download through the wrapped service; return the status and the content."""
+    reported: list[str] = []
+    environ = {"PATH_INFO": f"/v2/images/{IMAGE}/file", "REQUEST_METHOD": "GET", "wsgi.input": io.BytesIO(b"body"), "CONTENT_LENGTH": "4"}
+    if token:
+        environ["HTTP_X_AUTH_TOKEN"] = token
+    body = b"".join(module.copied(glance or Glance(copies.folder), copies)(environ, lambda status, headers: reported.append(status)))
+    assert len(reported) == 1
+    return reported[0], body
+
+
 def test_download_fetches_a_missing_image(module: t.Any, pair: tuple[Member, Member]) -> None:
     own, peer = pair
     (peer.folder / IMAGE).write_bytes(CONTENT)
-    application = module.copied(lambda environ, start: [(own.folder / IMAGE).read_bytes()], own.copies)
-    assert application({"PATH_INFO": f"/v2/images/{IMAGE}/file", "REQUEST_METHOD": "GET"}, None) == [CONTENT]
+    glance = Glance(own.folder)
+    assert download(own.copies, module, glance=glance) == ("200 OK", CONTENT)
+    # the record was requested without the body, which belongs to the request itself; its answer is not needed any more
+    assert glance.asked == [f"/v2/images/{IMAGE}", f"/v2/images/{IMAGE}/file"]
+    assert glance.bodies == [b"", b"body"] and glance.closed == [f"/v2/images/{IMAGE}"]
+    # it is here now
+    assert download(own.copies, module, glance=glance) == ("200 OK", CONTENT)
+    assert glance.asked[2:] == [f"/v2/images/{IMAGE}/file"]
+
+
+@pytest.mark.parametrize(
+    ("token", "status"), [("", "401 Unauthorized"), ("expired", "401 Unauthorized"), ("other", "404 Not Found"), ("none", "403 Forbidden")]
+)
+def test_nothing_is_fetched_for_who_may_not_see_the_image(module: t.Any, pair: tuple[Member, Member], token: str, status: str) -> None:
+    own, peer = pair
+    (peer.folder / IMAGE).write_bytes(CONTENT)
+    asked: list[str] = []
+    fetch = own.copies.fetch
+    own.copies.fetch = lambda image: asked.append(image) or fetch(image)
+    assert download(own.copies, module, token) == (status, b"")
+    assert not asked and not list(own.folder.iterdir())
+    # cut off by a power loss
+    (own.folder / IMAGE).write_bytes(CONTENT[:1000])
+    assert download(own.copies, module, token) == (status, b"")
+    assert not asked
+
+
+def test_who_may_not_read_the_content_gets_none(module: t.Any, pair: tuple[Member, Member]) -> None:
+    own, peer = pair
+    (peer.folder / IMAGE).write_bytes(CONTENT)
+    assert download(own.copies, module, "reader") == ("403 Forbidden", b"")
+
+
+def test_an_image_that_no_peer_has_is_answered_by_glance(module: t.Any, pair: tuple[Member, Member]) -> None:
+    assert download(pair[0].copies, module) == ("204 No Content", b"")
+
+
+def test_a_peer_that_does_not_answer_costs_little(
+    module: t.Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert module._CONNECT_TIMEOUT <= 5
+    monkeypatch.setattr(module, "_CONNECT_TIMEOUT", 0.2)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(0)
+        own = Member(module, tmp_path / "own", silent.getsockname()[1], ["127.0.0.1"])
+        # further connections get no answer while this one is not accepted
+        with socket.create_connection(silent.getsockname()):
+            begin = time.monotonic()
+            assert not own.copies.fetch(IMAGE)
+            assert time.monotonic() - begin < 10
+    assert "timed out" in capsys.readouterr().err
+
+
+def test_a_transfer_may_pause_for_longer_than_a_connection_takes(
+    module: t.Any, pair: tuple[Member, Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, peer = pair
+    monkeypatch.setattr(module, "_CONNECT_TIMEOUT", 0.2)
+    (peer.folder / IMAGE).write_bytes(CONTENT)
+    has = peer.copies.has
+    peer.copies.has = lambda image: time.sleep(0.5) or has(image)
+    assert own.copies.fetch(IMAGE)
 
 
 def test_wrong_content_is_refused(pair: tuple[Member, Member], capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,8 +268,7 @@ def test_an_image_that_a_power_loss_cut_off_is_fetched_again(module: t.Any, pair
     assert (own.folder / IMAGE).read_bytes() == CONTENT[:1000]
     assert f"incomplete here: 1000 of {len(CONTENT)} bytes" in capsys.readouterr().err
     (peer.folder / IMAGE).write_bytes(CONTENT)
-    application = module.copied(lambda environ, start: [(own.folder / IMAGE).read_bytes()], own.copies)
-    assert application({"PATH_INFO": f"/v2/images/{IMAGE}/file", "REQUEST_METHOD": "GET"}, None) == [CONTENT]
+    assert download(own.copies, module) == ("200 OK", CONTENT)
     (own.folder / IMAGE).write_bytes(b"")
     own.copies.update(1060)
     assert (own.folder / IMAGE).read_bytes() == CONTENT
