@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
@@ -247,7 +248,8 @@ def _later(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
 
 
 def _start(store: MoveStore, action: str, params: Params) -> None:
-    run_jobs.start(store, action, params, run_worker.MODULE, unit_name(store.name), description="Move of the VM")
+    # the token distinguishes this job from earlier ones, also when its worker is started again
+    run_jobs.start(store, action, {**params, "token": secrets.token_hex(8)}, run_worker.MODULE, unit_name(store.name), description="Move of the VM")
 
 
 def _outcome(store: MoveStore, params: Params, good: str) -> dict[str, t.Any]:

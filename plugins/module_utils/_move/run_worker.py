@@ -32,6 +32,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_jour
     PREFLIGHT,
     RECEIVE,
     RETURNED,
+    RUNNING,
     SETTLE,
     START,
     STOP,
@@ -59,25 +60,52 @@ _STEPS: t.Mapping[str, t.Callable[[Context], None]] = {
     START: run_back.start,
     SETTLE: run_back.settle,
 }
+# action → its phase
+_LATER: t.Mapping[str, tuple[str, t.Callable[[Context], None]]] = {
+    CONFIRMED: ("confirm", run_back.confirm),
+    RETURNED: ("return", run_back.return_vm),
+}
 
 
 def carry_out(context: Context, action: str) -> None:
     """Run one action, from the current state; the result is in the journal."""
     journal = context.journal
-    if action == CONFIRMED:
-        run_phase(context, "confirm", lambda: run_back.confirm(context))
-        journal.state = CONFIRMED
-    elif action == RETURNED:
-        run_phase(context, "return", lambda: run_back.return_vm(context))
-        journal.state = RETURNED
-    else:
-        if context.params.get("new_move") and journal.state in (MOVED, CONFIRMED, RETURNED):
-            # the VM has returned to this host since that move
-            journal.renew(time.time())
+    _begin(context, action)
+    if action == MOVED:
         _move(context)
+    else:
+        phase, work = _LATER[action]
+        # a worker that was killed between this phase and its last entry in the journal has done everything
+        if journal.going != action or not journal.finished(phase):
+            run_phase(context, phase, lambda: work(context))
+        journal.state = action
     if journal.state in (MOVED, CONFIRMED, RETURNED):
         journal.ended, journal.reason, journal.progress = time.time(), None, {}
         context.log(f"{journal.state}; {journal.downtime.get('seconds')} s of downtime")
+
+
+def _begin(context: Context, action: str) -> None:
+    """Record in the journal that this job has begun, unless it has: then the worker was killed, and continues."""
+    journal, token = context.journal, context.params.get("token")
+    if not _is_known(context):
+        if action == MOVED and context.params.get("new_move") and journal.state in (MOVED, CONFIRMED, RETURNED):
+            # the VM has returned to this host since that move
+            journal.renew(time.time())
+        # a job of an earlier version has no token
+        journal.facts["job"] = {"token": token, "ended": False}
+    journal.state, journal.ended, journal.reason = RUNNING, None, None
+    context.save()
+
+
+def _is_known(context: Context) -> bool:
+    """Whether this job is the last one that the journal contains."""
+    token = context.params.get("token")
+    return token is not None and (context.journal.facts.get("job") or {}).get("token") == token
+
+
+def _has_ended(context: Context) -> bool:
+    """Whether this job has been carried out: its worker was killed while it cleaned up, so systemd has started it again."""
+    return _is_known(context) and bool(context.journal.facts["job"].get("ended"))
 
 
 def _move(context: Context) -> None:
@@ -180,11 +208,16 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
             raise InputError(f"no move of {argv[0]} exists.", "id")
         context = open_context(store, job["params"])
         journal = context.journal
-        try:
-            carry_out(context, job["action"])
-        except Exception as error:
-            run_jobs.record_failure(store, journal, error)
-        store.write(journal)
+        if _has_ended(context):
+            context.log("this job has ended already; only its key and its unit are removed")
+        else:
+            try:
+                carry_out(context, job["action"])
+            except Exception as error:
+                run_jobs.record_failure(store, journal, error)
+            # with the result: a worker that is killed from here on must not carry it out again
+            journal.facts["job"] = {"token": context.params.get("token"), "ended": True}
+            store.write(journal)
         _withdraw_key(context)
         io_units.forget_at_boot(unit_name(store.name))
     return 0 if journal.state == job["action"] else 1
@@ -195,7 +228,9 @@ def _withdraw_key(context: Context) -> None:
 
     An unreachable destination keeps the public key, which expires; its private key is deleted.
     """
-    attempts = 0 if context.params.get("destination_lost") else run_jobs.ATTEMPTS
+    # without its private key, which a killed worker has removed already, nothing can be asked
+    usable = (context.store.directory / "id_ed25519").exists() and not context.params.get("destination_lost")
+    attempts = run_jobs.ATTEMPTS if usable else 0
     given = {"marker": key_marker(context.remote.name)}
     error = run_jobs.withdraw_key(context.remote, context.store.directory, "forget_key", given, attempts=attempts)
     if error is not None:

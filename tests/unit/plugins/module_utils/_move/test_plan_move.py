@@ -184,6 +184,9 @@ def test_a_journal_survives_its_file():
     one.facts["before"] = {"state": "confirmed"}
     one.renew(5.0)
     assert (one.switched, one.phases, one.facts) == (False, {}, {"before": {"state": "confirmed"}})
+    one.facts["job"] = {"token": "1", "ended": False}
+    one.renew(6.0)
+    assert one.facts["job"] == {"token": "1", "ended": False}
 
 
 @pytest.mark.parametrize(
