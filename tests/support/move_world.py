@@ -12,6 +12,7 @@ from unittest import mock
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import run_steps, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MOVED
@@ -32,6 +33,7 @@ def make_world(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Any
         stands = "off"
         there = "gone"
         unreachable = mock.Mock()
+        silence: list = []
         fail: dict = {}
 
         def __init__(self):
@@ -67,8 +69,15 @@ def make_world(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Any
                 context.journal.facts["held"] = {"running": True, "autostart": True}
             if name == "switch":
                 context.journal.switched = True
+            if name == "start" and name not in world.fail:
+                context.journal.downtime["seconds"] = 3.0
             if name in world.fail:
-                raise world.fail.pop(name)
+                error = world.fail.pop(name)
+                if isinstance(error, CommandError):
+                    # the request of this step
+                    world.unreachable = mock.Mock(side_effect=[error, *world.silence, None])
+                    context.ask("state")
+                raise error
 
         return work
 

@@ -10,6 +10,7 @@ any time: the next worker determines the state of the VM and resumes from there.
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import sys
 import time
@@ -40,12 +41,15 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_jour
     VERIFY,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._move import run_back, run_steps
-from ansible_collections.reduced.footprint.plugins.module_utils._move.plan_move import resume_phase
+from ansible_collections.reduced.footprint.plugins.module_utils._move.plan_move import is_off, resume_phase, waiting_text
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context, other_host
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import key_marker
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.run_phases import run_phase
 
 MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._move.run_worker"
+
+# between two requests to a destination that does not answer
+_PAUSE = 10.0
 
 _STEPS: t.Mapping[str, t.Callable[[Context], None]] = {
     PREFLIGHT: run_steps.preflight,
@@ -106,6 +110,39 @@ def _is_known(context: Context) -> bool:
 def _has_ended(context: Context) -> bool:
     """Whether this job has been carried out: its worker was killed while it cleaned up, so systemd has started it again."""
     return _is_known(context) and bool(context.journal.facts["job"].get("ended"))
+
+
+def _complete(context: Context, action: str) -> None:
+    """Carry out an action. If the destination does not answer while the VM is off on both hosts, wait for it, then try again.
+
+    :raises FootprintError: the action failed, and the VM runs on one of the hosts, or was not running before.
+    """
+    while True:
+        try:
+            carry_out(context, action)
+            return
+        except Exception as error:
+            if context.unanswered is None or not is_off(context.journal, action):
+                raise
+            run_jobs.log_unexpected(context.store, error)
+        _await_destination(context)
+
+
+def _await_destination(context: Context) -> None:
+    """Wait until the destination answers, without limit: nothing else starts the VM again. The journal contains what is waited for."""
+    journal, host = context.journal, context.spec.destination.name
+    context.log(f"waiting for {host}, which does not answer: {context.unanswered}")
+    while context.unanswered is not None:
+        journal.state, journal.reason = RUNNING, waiting_text(host, context.unanswered)
+        journal.progress = {"phase": journal.phase, "waiting_for": host}
+        # a full disk must not end the wait
+        with contextlib.suppress(OSError):
+            context.save()
+        time.sleep(_PAUSE)
+        # an error that it reports is an answer
+        with contextlib.suppress(FootprintError):
+            context.ask("state")
+    context.log(f"{host} answers again")
 
 
 def _move(context: Context) -> None:
@@ -212,7 +249,7 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
             context.log("this job has ended already; only its key and its unit are removed")
         else:
             try:
-                carry_out(context, job["action"])
+                _complete(context, job["action"])
             except Exception as error:
                 run_jobs.record_failure(store, journal, error)
             # with the result: a worker that is killed from here on must not carry it out again
