@@ -135,7 +135,7 @@ options:
   destination_lost:
     description:
       - With O(state=returned) and O(discard_changes), do not contact the destination. B(Make sure that the destination is off for
-        good), otherwise the VM runs twice.
+        good), otherwise the VM runs twice. It replaces a running return that waits for the destination.
     type: bool
     default: false
   vm_facts:
@@ -149,10 +149,13 @@ options:
     type: bool
     default: true
   wait_timeout:
-    description: Maximum number of seconds to wait; the move itself continues.
+    description: Maximum number of seconds to wait; the move itself continues. If it waits for the destination then, the error message says so.
     type: int
     default: 7200
 notes:
+  - If the destination does not answer while the VM is off on both servers (after the switch of a copy, or during O(state=returned)), the unit
+    waits until it answers, then continues, also after a restart of the source. M(reduced.footprint.vm_move_info) shows that. A call with
+    O(state=returned), O(discard_changes=true) and O(destination_lost=true) ends the wait.
   - Disks must be files or folders in storage pools that have the same path on both hosts. VMs with host devices, block
     devices, snapshots or saved memory are refused.
   - The reported downtime of a copied VM ends when its domain is running; the guest system still has to boot.
@@ -267,7 +270,9 @@ move:
       type: bool
     volumes: {description: Files and folders of the VM., type: list, elements: str}
     kept: {description: Files of the VM that were not removed., type: list, elements: str}
-    reason: {description: Why it failed., type: str}
+    reason:
+      description: Why it failed, or what it waits for if RV(move.state) is V(running).
+      type: str
     warnings: {description: Warnings of the move., type: list, elements: str}
 error:
   description: The error.

@@ -67,6 +67,11 @@ moves:
         - V(moving) during the move, V(moved) when the VM is on the destination and the old copy is kept, V(confirmed) when the old
           copy is removed, V(arriving) on the destination during the move.
       type: str
+    waiting:
+      description:
+        - What the worker of the move waits for, because the VM may be off on both servers until the destination answers. Null if it
+          does not wait.
+      type: str
 error:
   description: The error.
   returned: failure

@@ -14,7 +14,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane im
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.io_haproxy import HaProxy
-from ansible_collections.reduced.footprint.plugins.module_utils._move import io_store
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_store, model_journal
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_journal
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, MOVED, MOVING
@@ -130,12 +130,18 @@ def departures(cluster: str | None = None, unfinished: bool = False) -> list[dic
 
     :arg unfinished: only moves that are not confirmed.
     """
-    notes = [dataclasses.asdict(note) for note in io_moved.read_all().values()]
+    notes = [{**dataclasses.asdict(note), "waiting": _waiting(note.id, note.uuid)} for note in io_moved.read_all().values()]
     noted = {note["id"] for note in notes if note["state"] != CONFIRMED}
     # a worker writes its record shortly before the VM leaves; until then only its journal shows the move
     notes += [note for note in _at_work() if note["id"] not in noted]
     notes = [note for note in notes if cluster in (None, note["cluster"]) and not (unfinished and note["state"] == CONFIRMED)]
     return sorted(notes, key=lambda note: (note["name"], note["uuid"]))
+
+
+def _waiting(vm_id: str, uuid: str) -> str | None:
+    """Return what the worker of a move from this server waits for; moves are stored by ID, which VMs of two clusters may share."""
+    journal = io_store.MoveStore(vm_id).journal()
+    return model_journal.waiting(journal) if (journal.facts.get("vm") or {}).get("uuid") == uuid else None
 
 
 def _at_work() -> t.Iterator[dict[str, t.Any]]:
@@ -155,4 +161,6 @@ def _at_work() -> t.Iterator[dict[str, t.Any]]:
             "to": str(where.get("name") or where.get("host") or ""),
             "at": utc(found.started) if found.started else None,
             "state": MOVING,
+            # before the switch, a destination that does not answer ends the move
+            "waiting": None,
         }

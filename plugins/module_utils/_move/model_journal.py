@@ -39,7 +39,10 @@ RUNNING, FAILED, MOVED, CONFIRMED, RETURNED = "running", "failed", "moved", "con
 
 @dataclasses.dataclass
 class MoveJournal(Journal):
-    """``facts`` hold the VM as it was found; ``going`` is the target state."""
+    """``facts`` hold the VM as it was found, and ``job``: the token of the last job that has begun, and whether it has ended; ``going`` is the target state.
+
+    ``progress`` contains ``waiting_for``, a host, while the worker waits until that answers; ``reason`` is the whole message then.
+    """
 
     WHAT: t.ClassVar[str] = "move"
     SCHEMA: t.ClassVar[model_schema.Schema] = model_schema.MOVE_JOURNAL
@@ -56,12 +59,17 @@ class MoveJournal(Journal):
         self.started = now
         self.ended = self.reason = self.method = None
         self.phases, self.passes, self.progress, self.downtime = {}, [], {}, {}
-        # the note of the destination before the first attempt
-        self.facts = {"before": self.facts.get("before")}
+        # the note of the destination before the first attempt; the job that makes this attempt
+        self.facts = {"before": self.facts.get("before"), **{key: self.facts[key] for key in ("job",) if key in self.facts}}
         self.problems, self.warnings, self.live_blockers = [], [], []
         self.verified = self.switched = False
         self.going = MOVED
         self.phase = PREFLIGHT
+
+
+def waiting(journal: MoveJournal) -> str | None:
+    """Return what the worker waits for, as a message; ``None`` if it does not wait for another host."""
+    return journal.reason if journal.state == RUNNING and journal.progress.get("waiting_for") else None
 
 
 def report(journal: MoveJournal) -> dict[str, t.Any]:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Obstacles of a move, its method, the files to copy, and the phase at which to resume. No I/O.
+"""Obstacles of a move, its method, the files to copy, the phase at which to resume, and whether to wait for the destination. No I/O.
 
 The mappings are those of ``_move.io_look``.
 """
@@ -15,7 +15,17 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import COPY as COPY_PHASE
-from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import PLACE, PREFLIGHT, SETTLE, START, SWITCH, VERIFY, MoveJournal
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import (
+    CONFIRMED,
+    PLACE,
+    PREFLIGHT,
+    RETURNED,
+    SETTLE,
+    START,
+    SWITCH,
+    VERIFY,
+    MoveJournal,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import AUTO, COPY, DISK, LIVE, Item, MoveSpec
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import TOOLS_PATH, Problem
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, MOVED, MOVING
@@ -260,3 +270,30 @@ def resume_phase(journal: MoveJournal, here: str | None, there: str | None) -> t
         unfinished = next((phase for phase in (COPY_PHASE, VERIFY, PLACE) if not journal.finished(phase)), SWITCH)
         return unfinished, "the VM is off on the source and not yet switched to the destination"
     return PREFLIGHT, f"the domain is {here} on the source"
+
+
+def is_off(journal: MoveJournal, action: str) -> bool:
+    """Whether an unfinished move or return may have left the VM off on both hosts, or paused, so that only its worker starts it again.
+
+    :arg action: what the worker was started for.
+    """
+    if action == CONFIRMED or not journal.switched:
+        return False
+    held = journal.facts.get("held") or {}
+    if journal.going == RETURNED:
+        # stopped at the destination, and not yet released here
+        return bool(held.get("running", True)) or journal.facts.get("was") == "running"
+    # the downtime ends when it runs there
+    return bool(held.get("running")) and "seconds" not in journal.downtime
+
+
+def waiting_text(host: str, unanswered: str) -> str:
+    """Return the reason of a worker that waits for a host.
+
+    :arg unanswered: the message of the request that was not answered.
+    """
+    return (
+        f"waiting for {host}, which must answer before the VM can run again; it may be off on both servers: {unanswered.rstrip('.')}. "
+        f"The worker continues as soon as {host} answers. If the one-time key has expired (24 h without an answer), run the same again, which renews it. "
+        f"If {host} is off for good, use state: returned with destination_lost: true and discard_changes: true."
+    )

@@ -12,13 +12,14 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._move import run_agent, run_channel
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_copy import Copier
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore, OtherHost, key_name
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item, MoveSpec
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import LINK_LOST
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.xml_moved import NAMESPACE, PREFIX, mark_text, strip_mark
@@ -32,7 +33,10 @@ _POLL = 5.0
 
 @dataclasses.dataclass
 class Context:
-    """The state of one worker."""
+    """The state of one worker.
+
+    ``unanswered`` is the message of ssh if the destination could not be reached by the last request, or did not answer in time.
+    """
 
     spec: MoveSpec
     params: t.Mapping[str, t.Any]
@@ -40,6 +44,7 @@ class Context:
     journal: MoveJournal
     remote: OtherHost
     saved: float = 0.0
+    unanswered: str | None = None
 
     @property
     def vm(self) -> dict[str, t.Any]:
@@ -72,8 +77,16 @@ class Context:
         return Copier(self.remote.ssh_argv(), self.remote.address, self.spec.bandwidth_limit)
 
     def ask(self, command: str, timeout: float = 120, **given: t.Any) -> dict[str, t.Any]:
-        """Run a command of the agent at the destination and return its answer."""
-        return self.remote.ask(command, {"uri": self.there, "uuid": self.uuid, **given}, timeout=timeout)
+        """Run a command of the agent at the destination and return its answer.
+
+        :raises BackendError: the destination does not answer (see ``unanswered``), or reports an error.
+        """
+        self.unanswered = None
+        try:
+            return self.remote.ask(command, {"uri": self.there, "uuid": self.uuid, **given}, timeout=timeout)
+        except CommandError as error:
+            self.unanswered = error.message if error.rc in (LINK_LOST, None) else None
+            raise
 
     def way_to(self, which: str) -> list[str]:
         """Return the command that connects its standard input and output to a socket at the destination (``_move.io_channel``)."""

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
@@ -14,7 +15,16 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock im
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look, plan_move, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore, key_name, unit_name
-from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, FAILED, MOVED, RETURNED, RUNNING, MoveJournal, report
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import (
+    CONFIRMED,
+    FAILED,
+    MOVED,
+    RETURNED,
+    RUNNING,
+    MoveJournal,
+    report,
+    waiting,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import MoveSpec, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units, model_problem, run_jobs
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
@@ -40,6 +50,8 @@ _JOB_KEYS = (
 )
 # options that a later call may change
 _LATER = ("shutdown_timeout", "force")
+# options of a return without the data, or without the destination
+_GIVE_UP = ("discard_changes", "destination_lost")
 # a run reads whether another one moves the VM, and stores and starts its own move, as one step
 _LOCK = "move-start"
 _LOCK_TIMEOUT = 60.0
@@ -226,29 +238,40 @@ def _later(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
         raise RefusedError(f"the move of {store.name} is {journal.state}, not moved.", "state", "Complete it first, with state: moved.")
     if state == RETURNED and params.get("destination_lost") and not params.get("discard_changes"):
         raise InputError("data written at the destination cannot be copied from a lost host.", "destination_lost", "Set discard_changes: true to discard it.")
-    if state == RETURNED and params.get("discard_changes") and journal.facts.get("mixed"):
+    _refuse_mixed(store, journal, params)
+    io_look.check_mounted(journal.facts.get("vm", {}))
+    if check_mode:
+        return _result(True, journal)
+    if active and (job["action"] != state or any(params.get(key) and not job["params"].get(key) for key in _GIVE_UP)):
+        # a return does not wait for the running action, nor for a return with the data that is now requested without it
+        run(["systemctl", "stop", unit_name(store.name)], timeout=120)
+        active = False
+        # the worker may have begun to replace the old disks meanwhile
+        _refuse_mixed(store, store.journal(), params)
+    if not active:
+        wanted = {**job["params"], **{key: params[key] for key in _LATER if params.get(key) is not None}}
+        wanted.update({key: params.get(key) for key in _GIVE_UP})
+        _start(store, state, wanted)
+    return _outcome(store, params, state)
+
+
+def _refuse_mixed(store: MoveStore, journal: MoveJournal, params: Params) -> None:
+    """Refuse to start the VM from its old disks here, if a part of them was replaced.
+
+    :raises RefusedError: it was.
+    """
+    if params["state"] == RETURNED and params.get("discard_changes") and journal.facts.get("mixed"):
         raise RefusedError(
             "an interrupted return has already replaced a part of the old disks here by those of the destination.",
             "discard_changes",
             f"Complete the return without it. If the destination is lost, restore the disks from a backup, then remove {store.directory} and "
             f"{io_moved.HOME / journal.facts['vm']['uuid']}.json.",
         )
-    io_look.check_mounted(journal.facts.get("vm", {}))
-    if check_mode:
-        return _result(True, journal)
-    if active and job["action"] != state:
-        # a return does not wait for the running action
-        run(["systemctl", "stop", unit_name(store.name)], timeout=120)
-        active = False
-    if not active:
-        wanted = {**job["params"], **{key: params[key] for key in _LATER if params.get(key) is not None}}
-        wanted.update({key: params.get(key) for key in ("discard_changes", "destination_lost")})
-        _start(store, state, wanted)
-    return _outcome(store, params, state)
 
 
 def _start(store: MoveStore, action: str, params: Params) -> None:
-    run_jobs.start(store, action, params, run_worker.MODULE, unit_name(store.name), description="Move of the VM")
+    # the token distinguishes this job from earlier ones, also when its worker is started again
+    run_jobs.start(store, action, {**params, "token": secrets.token_hex(8)}, run_worker.MODULE, unit_name(store.name), description="Move of the VM")
 
 
 def _outcome(store: MoveStore, params: Params, good: str) -> dict[str, t.Any]:
@@ -257,7 +280,9 @@ def _outcome(store: MoveStore, params: Params, good: str) -> dict[str, t.Any]:
     :raises FootprintError: timeout, or the move failed.
     """
     if not run_jobs.ended(unit_name(store.name), params):
-        raise FootprintError(f"the move of {store.name} is still running.", hint="Run this again to wait for it; it continues in the background.")
+        why = waiting(store.journal())
+        message = f"the move of {store.name} is still running{f': {why}' if why else '.'}"
+        raise FootprintError(message, hint="Run this again to wait for it; it continues in the background.")
     journal = store.journal()
     if params.get("wait", True) and journal.state != good:
         raise MoveFailed(journal, store.tail(5))

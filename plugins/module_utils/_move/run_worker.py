@@ -10,6 +10,7 @@ any time: the next worker determines the state of the VM and resumes from there.
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import sys
 import time
@@ -32,6 +33,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_jour
     PREFLIGHT,
     RECEIVE,
     RETURNED,
+    RUNNING,
     SETTLE,
     START,
     STOP,
@@ -39,12 +41,15 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_jour
     VERIFY,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._move import run_back, run_steps
-from ansible_collections.reduced.footprint.plugins.module_utils._move.plan_move import resume_phase
+from ansible_collections.reduced.footprint.plugins.module_utils._move.plan_move import is_off, resume_phase, waiting_text
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context, other_host
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import key_marker
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.run_phases import run_phase
 
 MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._move.run_worker"
+
+# between two requests to a destination that does not answer
+_PAUSE = 10.0
 
 _STEPS: t.Mapping[str, t.Callable[[Context], None]] = {
     PREFLIGHT: run_steps.preflight,
@@ -59,25 +64,85 @@ _STEPS: t.Mapping[str, t.Callable[[Context], None]] = {
     START: run_back.start,
     SETTLE: run_back.settle,
 }
+# action → its phase
+_LATER: t.Mapping[str, tuple[str, t.Callable[[Context], None]]] = {
+    CONFIRMED: ("confirm", run_back.confirm),
+    RETURNED: ("return", run_back.return_vm),
+}
 
 
 def carry_out(context: Context, action: str) -> None:
     """Run one action, from the current state; the result is in the journal."""
     journal = context.journal
-    if action == CONFIRMED:
-        run_phase(context, "confirm", lambda: run_back.confirm(context))
-        journal.state = CONFIRMED
-    elif action == RETURNED:
-        run_phase(context, "return", lambda: run_back.return_vm(context))
-        journal.state = RETURNED
-    else:
-        if context.params.get("new_move") and journal.state in (MOVED, CONFIRMED, RETURNED):
-            # the VM has returned to this host since that move
-            journal.renew(time.time())
+    _begin(context, action)
+    if action == MOVED:
         _move(context)
+    else:
+        phase, work = _LATER[action]
+        # a worker that was killed between this phase and its last entry in the journal has done everything
+        if journal.going != action or not journal.finished(phase):
+            run_phase(context, phase, lambda: work(context))
+        journal.state = action
     if journal.state in (MOVED, CONFIRMED, RETURNED):
         journal.ended, journal.reason, journal.progress = time.time(), None, {}
         context.log(f"{journal.state}; {journal.downtime.get('seconds')} s of downtime")
+
+
+def _begin(context: Context, action: str) -> None:
+    """Record in the journal that this job has begun, unless it has: then the worker was killed, and continues."""
+    journal, token = context.journal, context.params.get("token")
+    if not _is_known(context):
+        if action == MOVED and context.params.get("new_move") and journal.state in (MOVED, CONFIRMED, RETURNED):
+            # the VM has returned to this host since that move
+            journal.renew(time.time())
+        # a job of an earlier version has no token
+        journal.facts["job"] = {"token": token, "ended": False}
+    journal.state, journal.ended, journal.reason = RUNNING, None, None
+    context.save()
+
+
+def _is_known(context: Context) -> bool:
+    """Whether this job is the last one that the journal contains."""
+    token = context.params.get("token")
+    return token is not None and (context.journal.facts.get("job") or {}).get("token") == token
+
+
+def _has_ended(context: Context) -> bool:
+    """Whether this job has been carried out: its worker was killed while it cleaned up, so systemd has started it again."""
+    return _is_known(context) and bool(context.journal.facts["job"].get("ended"))
+
+
+def _complete(context: Context, action: str) -> None:
+    """Carry out an action. If the destination does not answer while the VM is off on both hosts, wait for it, then try again.
+
+    :raises FootprintError: the action failed, and the VM runs on one of the hosts, or was not running before.
+    """
+    while True:
+        try:
+            carry_out(context, action)
+            return
+        except Exception as error:
+            if context.unanswered is None or not is_off(context.journal, action):
+                raise
+            run_jobs.log_unexpected(context.store, error)
+        _await_destination(context)
+
+
+def _await_destination(context: Context) -> None:
+    """Wait until the destination answers, without limit: nothing else starts the VM again. The journal contains what is waited for."""
+    journal, host = context.journal, context.spec.destination.name
+    context.log(f"waiting for {host}, which does not answer: {context.unanswered}")
+    while context.unanswered is not None:
+        journal.state, journal.reason = RUNNING, waiting_text(host, context.unanswered)
+        journal.progress = {"phase": journal.phase, "waiting_for": host}
+        # a full disk must not end the wait
+        with contextlib.suppress(OSError):
+            context.save()
+        time.sleep(_PAUSE)
+        # an error that it reports is an answer
+        with contextlib.suppress(FootprintError):
+            context.ask("state")
+    context.log(f"{host} answers again")
 
 
 def _move(context: Context) -> None:
@@ -180,11 +245,16 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
             raise InputError(f"no move of {argv[0]} exists.", "id")
         context = open_context(store, job["params"])
         journal = context.journal
-        try:
-            carry_out(context, job["action"])
-        except Exception as error:
-            run_jobs.record_failure(store, journal, error)
-        store.write(journal)
+        if _has_ended(context):
+            context.log("this job has ended already; only its key and its unit are removed")
+        else:
+            try:
+                _complete(context, job["action"])
+            except Exception as error:
+                run_jobs.record_failure(store, journal, error)
+            # with the result: a worker that is killed from here on must not carry it out again
+            journal.facts["job"] = {"token": context.params.get("token"), "ended": True}
+            store.write(journal)
         _withdraw_key(context)
         io_units.forget_at_boot(unit_name(store.name))
     return 0 if journal.state == job["action"] else 1
@@ -195,7 +265,9 @@ def _withdraw_key(context: Context) -> None:
 
     An unreachable destination keeps the public key, which expires; its private key is deleted.
     """
-    attempts = 0 if context.params.get("destination_lost") else run_jobs.ATTEMPTS
+    # without its private key, which a killed worker has removed already, nothing can be asked
+    usable = (context.store.directory / "id_ed25519").exists() and not context.params.get("destination_lost")
+    attempts = run_jobs.ATTEMPTS if usable else 0
     given = {"marker": key_marker(context.remote.name)}
     error = run_jobs.withdraw_key(context.remote, context.store.directory, "forget_key", given, attempts=attempts)
     if error is not None:

@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import plan_move
-from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal, report
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, MOVED, RETURNED, MoveJournal, report
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import AUTO, COPY, DISK, LIVE, STATE, Item, parse_spec
 
 POOL = "/var/lib/libvirt/images"
@@ -176,6 +176,34 @@ def test_resume_phase(found, here, there, phase):
     assert plan_move.resume_phase(found, here, there)[0] == phase
 
 
+def switched(going=MOVED, seconds=None, was=None, **held):
+    facts = {"held": held or None, **({"was": was} if was else {})}
+    return MoveJournal(name="c1", switched=True, going=going, facts=facts, downtime={"started": 1.0, **({"seconds": seconds} if seconds else {})})
+
+
+@pytest.mark.parametrize(
+    "found, action, expected",
+    [
+        (switched(running=True), MOVED, True),
+        (switched(running=True), RETURNED, True),
+        # it runs at the destination
+        (switched(running=True, seconds=2.0), MOVED, False),
+        (switched(running=True, seconds=2.0), RETURNED, False),
+        (switched(running=True, seconds=2.0), CONFIRMED, False),
+        (switched(running=False), MOVED, False),
+        (MoveJournal(name="c1", facts={"held": {"running": True}}), MOVED, False),
+        # stopped there
+        (switched(RETURNED, running=True), RETURNED, True),
+        (switched(RETURNED, running=False, was="running"), RETURNED, True),
+        (switched(RETURNED, running=False, was="off"), RETURNED, False),
+        # it runs here again
+        (MoveJournal(name="c1", going=RETURNED, facts={"held": {"running": True}}), RETURNED, False),
+    ],
+)
+def test_whether_only_its_worker_starts_the_vm_again(found, action, expected):
+    assert plan_move.is_off(found, action) is expected
+
+
 def test_a_journal_survives_its_file():
     one = journal("live", True, start="done")
     assert MoveJournal.parse(one.to_json()) == one
@@ -184,6 +212,9 @@ def test_a_journal_survives_its_file():
     one.facts["before"] = {"state": "confirmed"}
     one.renew(5.0)
     assert (one.switched, one.phases, one.facts) == (False, {}, {"before": {"state": "confirmed"}})
+    one.facts["job"] = {"token": "1", "ended": False}
+    one.renew(6.0)
+    assert one.facts["job"] == {"token": "1", "ended": False}
 
 
 @pytest.mark.parametrize(

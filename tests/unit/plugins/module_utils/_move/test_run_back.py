@@ -12,10 +12,10 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_place, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
-from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, MOVED, RETURNED, MoveJournal
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, MOVED, RETURNED, MoveJournal, waiting
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
@@ -37,6 +37,9 @@ class World:
         self.fails: dict[str, Exception] = {}
         self.written: t.Any = THERE
         self.given: dict[str, t.Any] = {}
+        # the step at which the link is lost
+        self.cut: str | None = None
+        self.down = False
         self.store = MoveStore("c1", folder)
         facts = {"vm": VM, "held": {"running": True, "autostart": True}, "running": True}
         self.store.write(MoveJournal(name="c1", state=MOVED, started=1.0, switched=True, verified=True, downtime={"seconds": 2.0}, facts=facts))
@@ -45,6 +48,7 @@ class World:
         """An answer of the destination."""
         self.done.append(command)
         self.given[command] = given
+        self.lose(command)
         if command in self.fails:
             raise self.fails[command]
         if command == "written":
@@ -57,18 +61,25 @@ class World:
         """A copy from the destination, or a comparison."""
         self.done.append(name)
         assert self.store.journal().facts.get("mixed") is True
+        self.lose(name)
         if name in self.fails:
             raise self.fails[name]
 
-    def returns(self, **params: t.Any) -> MoveJournal:
-        """Return the VM as the worker does."""
-        return self.works(RETURNED, **params)
+    def lose(self, step: str) -> None:
+        """Lose the link at its step; nothing is answered from then on."""
+        self.down = self.down or step == self.cut
+        if self.down:
+            raise CommandError(["ssh"], 255, "No route to host")
 
-    def works(self, action: str, **params: t.Any) -> MoveJournal:
+    def returns(self, work: t.Callable[[Context, str], None] = run_worker.carry_out, **params: t.Any) -> MoveJournal:
+        """Return the VM as the worker does."""
+        return self.works(RETURNED, work, **params)
+
+    def works(self, action: str, work: t.Callable[[Context, str], None] = run_worker.carry_out, **params: t.Any) -> MoveJournal:
         """Do what the worker does."""
         context = Context(parse_spec(SPEC), params, self.store, self.store.journal(), t.cast(t.Any, self))
         try:
-            run_worker.carry_out(context, action)
+            work(context, action)
         finally:
             self.store.write(context.journal)
         return context.journal
@@ -122,6 +133,30 @@ def test_without_an_answer_the_next_run_continues_the_return(world):
     assert world.store.journal().going == RETURNED
     world.fails.clear()
     assert world.returns().state == RETURNED
+
+
+@pytest.mark.parametrize("cut", ["stop", "pull", "compare"])
+def test_while_it_is_off_on_both_hosts_its_worker_waits_for_an_answer(world, monkeypatch, cut):
+    waited = []
+    world.cut = cut
+
+    def pause(seconds):
+        waited.append(waiting(world.store.journal()))
+        if len(waited) == 2:
+            world.cut, world.down = None, False
+
+    monkeypatch.setattr(run_worker.time, "sleep", pause)
+    journal = world.returns(work=run_worker._complete)
+    assert (journal.state, journal.facts["mixed"]) == (RETURNED, False) and world.done.count("runs here: True") == 1
+    assert len(waited) == 2 and all("waiting for metal2" in each for each in waited)
+
+
+@pytest.mark.parametrize("cut", ["state", "hold", "undefine"])
+def test_while_it_runs_on_one_of_them_the_return_fails(world, cut):
+    world.cut = cut
+    with pytest.raises(CommandError, match="No route to host"):
+        world.returns(work=run_worker._complete)
+    assert world.store.journal().going == (RETURNED if cut == "undefine" else MOVED)
 
 
 def test_it_was_off_at_the_destination_and_stays_off(world):

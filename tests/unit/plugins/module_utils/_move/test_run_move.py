@@ -195,3 +195,68 @@ def test_a_move_does_not_end_while_a_pool_is_not_mounted(tmp_path, started, monk
         run_move.move({"id": "c1", "state": state}, check_mode=check_mode)
     # so the move is as before, and can be confirmed or returned
     assert not started and MoveStore("c1", tmp_path).journal().state == MOVED
+
+
+LOST = {"id": "c1", "state": RETURNED, "discard_changes": True, "destination_lost": True}
+
+
+@pytest.fixture(name="waits")
+def fixture_waits(tmp_path, started, monkeypatch):
+    """The worker of a return waits for the destination; returns the units that are stopped."""
+    store, stopped = MoveStore("c1", tmp_path), []
+    store.write_job({"action": RETURNED, "params": PARAMS})
+    facts = {"vm": {"uuid": "u"}, "held": {"running": True}}
+    reason, progress = "waiting for metal2, which must answer.", {"waiting_for": "metal2"}
+    store.write(MoveJournal(name="c1", started=1.0, state=RUNNING, switched=True, going=RETURNED, facts=facts, reason=reason, progress=progress))
+    monkeypatch.setattr(run_move.io_units, "unit_active", lambda name: not stopped)
+    monkeypatch.setattr(run_move, "run", lambda argv, timeout: stopped.append(argv[-1]))
+    return stopped
+
+
+def test_a_lost_destination_ends_the_wait_of_a_return(waits, started):
+    # one that asks for nothing else waits with it
+    run_move.move({"id": "c1", "state": RETURNED}, check_mode=False)
+    run_move.move(LOST, check_mode=True)
+    assert not waits and not started
+    run_move.move(LOST, check_mode=False)
+    assert waits == ["reduced-footprint-move-c1.service"] and started == [RETURNED]
+
+
+def test_a_lost_destination_ends_the_wait_of_a_move(tmp_path, waits, started):
+    MoveStore("c1", tmp_path).write_job({"action": MOVED, "params": PARAMS})
+    run_move.move(LOST, check_mode=False)
+    assert waits and started == [RETURNED]
+
+
+def test_disks_that_a_return_has_begun_to_replace_meanwhile_are_not_started(tmp_path, waits, started, monkeypatch):
+    def stop(argv, timeout):
+        journal = MoveStore("c1", tmp_path).journal()
+        journal.facts["mixed"] = True
+        MoveStore("c1", tmp_path).write(journal)
+
+    monkeypatch.setattr(run_move, "run", stop)
+    with pytest.raises(RefusedError, match="already replaced a part of the old disks"):
+        run_move.move(LOST, check_mode=False)
+    assert not started
+
+
+def test_what_a_worker_waits_for_is_reported(tmp_path, waits, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(run_move, "MoveStore", lambda name: MoveStore(name, tmp_path))
+    monkeypatch.setattr(run_move.io_units, "unit_active", lambda name: True)
+    with pytest.raises(FootprintError, match="the move of c1 is still running: waiting for metal2, which must answer"):
+        run_move._outcome(MoveStore("c1", tmp_path), {"wait": True, "wait_timeout": 0}, RETURNED)
+    assert run_move.unfinished({"id": "c1"})["move"]["reason"] == "waiting for metal2, which must answer."
+    assert run_move._outcome(MoveStore("c1", tmp_path), {"wait": False}, RETURNED)["move"]["reason"] == "waiting for metal2, which must answer."
+
+
+def test_each_job_has_its_own_token(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_move.run_jobs.io_units, "keep_code", lambda: None)
+    monkeypatch.setattr(run_move.run_jobs.io_units, "start_unit", lambda *given, **more: None)
+    store = MoveStore("c1", tmp_path)
+    tokens = []
+    for action in (MOVED, RETURNED):
+        # a later job has the parameters of the first one
+        run_move._start(store, action, (store.read_job() or {"params": PARAMS})["params"])
+        tokens.append(store.read_job()["params"]["token"])
+    assert all(tokens) and tokens[0] != tokens[1]

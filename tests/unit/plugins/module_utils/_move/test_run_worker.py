@@ -12,76 +12,16 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import run_context, run_steps, run_worker
-from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import COPY_PHASES, LIVE_PHASES, MOVED
-from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
-
-
-class Killed(BaseException):
-    """What kill -9 looks like from inside: nothing after it runs."""
+from tests.support.move_world import Killed, make_world
 
 
 @pytest.fixture(name="world")
 def fixture_world(tmp_path, monkeypatch):
-    class World:
-        method = "copy"
-        stands = "off"
-        there = "gone"
-        unreachable = mock.Mock()
-        fail: dict = {}
-
-        def __init__(self):
-            self.done, self.fail = [], {}
-
-        def context(self):
-            spec = parse_spec({"id": "c1", "cluster": "lab", "destination": {"host": "192.0.2.13"}})
-            store = MoveStore("c1", tmp_path)
-            return Context(spec, {}, store, store.journal(), self)
-
-        def ask(self, command, given=None, timeout=0):
-            assert command == "state"
-            self.unreachable()
-            return {"state": self.there}
-
-        def run(self):
-            context = self.context()
-            try:
-                run_worker.carry_out(context, MOVED)
-            finally:
-                context.store.write(context.journal)
-            return context.journal
-
-    world = World()
-
-    def step(name):
-        def work(context):
-            world.done.append(name)
-            if name == "preflight":
-                context.journal.method = world.method
-                context.journal.facts.update(vm={"uuid": "u", "uri": "qemu:///system", "items": [], "name": "c1"}, running=True)
-            if name in ("stop", "migrate"):
-                context.journal.facts["held"] = {"running": True, "autostart": True}
-            if name == "switch":
-                context.journal.switched = True
-            if name in world.fail:
-                raise world.fail.pop(name)
-
-        return work
-
-    monkeypatch.setattr(run_worker, "_STEPS", {name: step(name) for name in run_worker._STEPS})
-    monkeypatch.setattr(run_worker.io_live, "domain_state", lambda uri, uuid: world.stands)
-    monkeypatch.setattr(run_steps, "clear_there", lambda context, everything=False: world.done.append("clear there"))
-    monkeypatch.setattr(run_steps, "roll_back", lambda context, reason: world.done.append(f"rolled back: {reason}"))
-    monkeypatch.setattr(run_steps, "arrived", lambda context, there: world.done.append(f"arrived {there}"))
-    monkeypatch.setattr(Context, "unfence", lambda self, running: world.done.append(f"runs here: {running}"))
-    monkeypatch.setattr(io_guard, "GUARDED", tmp_path / "guarded")
-    monkeypatch.setattr(io_guard, "RUN", tmp_path / "run")
-    monkeypatch.setattr(io_guard, "PERMITS", tmp_path / "run/standby")
-    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
-    return world
+    return make_world(tmp_path, monkeypatch)
 
 
 @pytest.fixture(name="answers")
@@ -246,3 +186,11 @@ def test_the_state_of_a_vm_is_read_after_its_guard_has_started_it(world, monkeyp
     context = world.context()
     run_steps.preflight(context)
     assert context.journal.facts["running"] is waited
+
+
+def test_nothing_is_asked_without_the_private_key(world):
+    context = world.context()
+    context.remote = mock.Mock()
+    context.remote.name = "move-c1"
+    run_worker._withdraw_key(context)
+    context.remote.ask.assert_not_called()
