@@ -226,3 +226,47 @@ def test_changes_are_discarded_on_request(pair: Pair, guest: str) -> None:
     one_runs(pair, guest, pair.here)
     assert done["move"]["kept"] == [f"metal2:{POOL}/{guest}-root"]
     assert steps(pair.there, guest) >= written
+
+
+def test_worker_that_is_started_again_after_its_end_changes_nothing(pair: Pair, guest: str) -> None:
+    pair.move(guest)
+    # as systemd starts one that was killed while it withdrew its key
+    module = "ansible_collections.reduced.footprint.plugins.module_utils._move.run_worker"
+    again = f"PYTHONPATH=$(ls -t /var/lib/reduced.footprint/lib/*.zip | head -n 1) python3 -m {module} {guest}"
+    pair.here.ssh(again)
+    one_runs(pair, guest, pair.there)
+    assert pair.journal(guest)["switched"] and pair.move(guest)["changed"] is False
+    assert pair.move(guest, "returned")["move"]["state"] == "returned"
+    pair.here.ssh(again)
+    one_runs(pair, guest, pair.here)
+    assert pair.move(guest, "returned")["changed"] is False
+
+
+@pytest.mark.whole
+def test_return_waits_for_a_destination_that_does_not_answer(pair: Pair, guest: str) -> None:
+    pair.move(guest)
+    before = steps(pair.there, guest)
+    pair.move(guest, "returned", wait=False, bandwidth_limit="20 MiB/s")
+    eventually("it was stopped there", lambda: not pair.there.runs(guest), 60)
+    rules = f"add table inet fault\nadd chain inet fault out {{ type filter hook output priority 0; }}\nadd rule inet fault out ip daddr {pair.there.address} drop\n"
+    pair.here.ssh("nft", "-f", "-", given=rules.encode())
+    try:
+        eventually("it waits", lambda: "waiting for metal2" in str(pair.journal(guest)["reason"]), 240)
+        assert not pair.here.runs(guest) and not pair.there.runs(guest)
+    finally:
+        pair.here.ssh("nft", "delete", "table", "inet", "fault")
+    eventually("it returns without anyone's help", lambda: pair.journal(guest)["state"] == "returned", 240)
+    one_runs(pair, guest, pair.here)
+    eventually("it counts on from where it was", lambda: steps(pair.here, guest) > before)
+
+
+@pytest.mark.whole
+def test_return_leaves_no_data_in_files_that_were_added(pair: Pair, counter: str) -> None:
+    pair.move(counter)
+    pair.there.ssh("virsh", "-q", "snapshot-create-as", counter, "one", "--disk-only", "--no-metadata", "--diskspec", f"vda,file={POOL}/m1-overlay")
+    with pytest.raises(Refused, match="are not those that were moved there: new .*m1-overlay"):
+        pair.move(counter, "returned", shutdown_timeout=2, force=True)
+    one_runs(pair, counter, pair.there)
+    done = pair.move(counter, "returned", shutdown_timeout=2, force=True, discard_changes=True)
+    assert f"metal2:{POOL}/m1-overlay" in done["move"]["kept"] and pair.there.has(DISK)
+    one_runs(pair, counter, pair.here)
