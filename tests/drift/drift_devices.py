@@ -13,6 +13,9 @@ THEIR_NIC = "devices/interface[52:54:00:00:00:99]"
 NIC0, NIC1 = "devices/interface[MAC0]", "devices/interface[MAC1]"
 DISK = "<disk type='file' device='disk'><driver name='qemu' type='raw'/><source file='POOL/NAME-c.img'/><target dev='vdc' bus='virtio'/></disk>"
 CDROM = "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/><source file='POOL/two.iso'/><target dev='sdb' bus='sata'/><readonly/></disk>"
+# where the template has the screen of the guest; libvirt writes an address in two places
+SCREEN = tuple(f"devices/graphics[vnc]/{part}" for part in ("@autoport", "@listen", "listen/@address", "listen/@type"))
+ADDRESS = "<graphics type='vnc' port='-1' autoport='yes' listen='127.0.0.1'><listen type='address' address='127.0.0.1'/></graphics>"
 TEMPLATE_NIC = "<interface type='network'><mac address='52:54:00:00:00:55'/><source network='drift-b'/><model type='virtio'/></interface>"
 TEMPLATE_DISK = DISK.replace("vdc", "vdd")
 
@@ -111,6 +114,15 @@ CASES = (
         running=True,
     ),
     Case("graphics on a fixed port", put("devices/graphics", autoport="no", port="5999"), found={"devices/graphics[vnc]/@autoport": "oc"}),
+    Case(
+        "graphics on a socket",
+        all_of(
+            put("devices/graphics", socket="/run/other.sock", listen=None, autoport=None, port=None),
+            put("devices/graphics/listen", type="socket", socket="/run/other.sock", address=None),
+        ),
+        found=dict.fromkeys(SCREEN, "oc"),
+        running=True,
+    ),
     Case("graphics removed", drop("devices/graphics"), found={"devices/graphics[vnc]": "oc"}),
     Case("graphics: keyboard", put("devices/graphics", keymap="de"), fate=LEFT),
     Case("video model", put("devices/video/model", type="cirrus"), found={"devices/video/model/@type": "oc"}),
@@ -153,6 +165,13 @@ CASES = (
     ),
     Case(
         "template: video", template=swap("<model type='vga'/>", "<model type='virtio'/>"), found={"devices/video/model/@type": "cl"}, fate=APPLIED, running=True
+    ),
+    Case(
+        "template: graphics on a socket",
+        template=swap(ADDRESS, "<graphics type='vnc'><listen type='socket'/></graphics>"),
+        found=dict.fromkeys(SCREEN, "cl"),
+        fate=APPLIED,
+        running=True,
     ),
     Case("template: the disk that another tool added", attach(DISK, CONFIG), swap("<controller", f"{DISK}<controller"), fate=APPLIED),
 )

@@ -37,6 +37,9 @@ def template(dice: random.Random) -> str:
             "<graphics type='vnc' port='-1'/>",
             "<graphics type='vnc' port='5999' listen='127.0.0.1'/>",
             "<graphics type='vnc' autoport='yes'><listen type='address' address='127.0.0.2'/></graphics>",
+            "<graphics type='vnc'><listen type='socket'/></graphics>",
+            "<graphics type='vnc' socket='/run/a.sock'/>",
+            "<graphics type='vnc'><listen type='socket' socket='/run/b.sock'/></graphics>",
         )
     )
     cpus = (

@@ -61,8 +61,8 @@ def test_live_move_opens_no_port(pair: Pair, counter: str) -> None:
         server.ssh("touch /root/stop; sleep 0.5")
         seen = set(server.ssh("cat", "/root/listeners").split())
         assert seen >= {each for each in before[server.name] if each.endswith(":22")}, "the sampling did not work"
-        # the guest's own screen, which it has at home as well
-        assert seen - before[server.name] - {"127.0.0.1:5900"} == set()
+        # a guest's screen is a socket, not a port
+        assert seen - before[server.name] == set()
     assert remembered(pair.there, counter)[1] == 1
     assert pair.left_of_key(counter) == []
 

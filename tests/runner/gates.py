@@ -345,7 +345,7 @@ GATES = (
     Gate("ee-build", "the execution environment on Debian is built", execution_environment_build, TORTURE),
     Gate("awx", "jobs as AWX runs them: frozen inventory, lost files, flat variables", _folder("awx"), TEST, lane=ASIDE),
     Gate("storage", "volumes and seeds on real libvirt, with real guests and real block devices", _folder("storage", *TWO), TEST),
-    Gate("templates", "templates on real libvirt: invalid ones, golden ones, UEFI", _folder("templates"), TEST),
+    Gate("templates", "templates on real libvirt: invalid ones, golden ones, UEFI, screens", _folder("templates"), TEST),
     Gate("drift", "changes made by others on real libvirt are detected and corrected, nothing else is changed", _folder("drift"), TEST),
     Gate("hardening", "vm_define killed, run concurrently, disconnected, with hostile input (partly)", _folder("torture/vm_define"), TEST),
     Gate("canary", "a canary in every secret input is in no output, log, command line or file", _folder("canary"), TEST),

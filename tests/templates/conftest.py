@@ -10,8 +10,10 @@ import dataclasses
 import os
 import pathlib
 import shlex
+import signal
 import subprocess
 import sys
+import time
 import typing as t
 
 import libvirt
@@ -27,7 +29,7 @@ NETWORK = "<network><name>{name}</name><bridge name='{bridge}' stp='off'/></netw
 class Host:
     """Its connections and addresses (by driver), the folder of its pool and the bridge of its network ``default``."""
 
-    connections: t.Mapping[str, t.Any]
+    connections: dict[str, t.Any]
     uris: t.Mapping[str, str]
     pool: pathlib.Path
     bridge: str
@@ -46,6 +48,19 @@ class Host:
             if path.is_file():
                 path.unlink()
 
+    def restart(self) -> None:
+        """End libvirtd, start it again and connect to it; guests continue to run."""
+        folder = self.pool.parent
+        process = pathlib.Path("/proc", (folder / "run" / "libvirtd.pid").read_text(encoding="ascii").strip(), "stat")
+        os.kill(int(process.parent.name), signal.SIGTERM)
+        until = time.monotonic() + 20
+        while process.exists() and process.read_text(encoding="utf-8").split()[2] != "Z" and time.monotonic() < until:
+            time.sleep(0.05)
+        subprocess.run([str(SUPPORT), "start", str(folder)], check=True, capture_output=True)
+        for driver, uri in self.uris.items():
+            self.connections[driver].close()
+            self.connections[driver] = libvirt.open(uri)
+
     def left(self) -> tuple[list[str], list[str]]:
         """Return the names of domains and of volumes."""
         domains = [domain.name() for connection in self.connections.values() for domain in connection.listAllDomains(0)]
@@ -62,13 +77,12 @@ def fixture_daemon() -> t.Iterator[Host]:
     uris = {"qemu": variables["FOOTPRINT_TEST_QEMU_URI"], "lxc": variables["FOOTPRINT_TEST_LXC_URI"]}
     connections = {driver: libvirt.open(uri) for driver, uri in uris.items()}
     bridge = f"rftp{os.getpid() % 0xFFFFF:05x}"
-    networks = [connections["qemu"].networkDefineXML(NETWORK.format(name="default", bridge=bridge))]
-    networks[0].create()
-    networks.append(connections["qemu"].networkDefineXML(NETWORK.format(name="asleep", bridge=f"{bridge}s")))
+    connections["qemu"].networkDefineXML(NETWORK.format(name="default", bridge=bridge)).create()
+    connections["qemu"].networkDefineXML(NETWORK.format(name="asleep", bridge=f"{bridge}s"))
     try:
         yield Host(connections, uris, pathlib.Path(variables["FOOTPRINT_TEST_POOL"]), bridge)
     finally:
-        networks[0].destroy()
+        connections["qemu"].networkLookupByName("default").destroy()
         for connection in connections.values():
             connection.close()
         subprocess.run([str(SUPPORT), "stop", folder], check=True)

@@ -20,14 +20,11 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import VmResult
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml_packaged import PACKAGED
 
 DETAILS = {"id": "u1", "cpu": 1, "memory_mb": 192, "hypervisor": "qemu", "boot_firmware": "efi", "boot": "hd", "disks": [{"size": "4 MiB"}]}
-# two libvirts of one machine may race for the port of a screen
-SOURCE = PACKAGED["default"][: PACKAGED["default"].index("    <graphics")] + PACKAGED["default"][PACKAGED["default"].index("    <video>") :]
 
 
-def make(host: Host, state: str = "running", template: str = SOURCE, **details: t.Any) -> VmResult:
+def make(host: Host, state: str = "running", template: str = "default", **details: t.Any) -> VmResult:
     """Define the machine."""
     uri, pool = host.uris["qemu"], "footprint-test"
     vms = [{**DETAILS, **details}]

@@ -12,7 +12,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_flatten, xml_rules
 
 # elements that are replaced as a whole when one of the deciding attributes changes
-_WHOLE = frozenset(("cpu", "clock", "model", "backend", "source", "loader"))
+_WHOLE = frozenset(("cpu", "clock", "model", "backend", "source", "loader", "listen"))
 _DECIDING = ("type", "model", "mode", "offset")
 _MACHINE_CONTROLLERS = frozenset(("pci", "usb", "sata", "ide"))
 
@@ -81,7 +81,7 @@ class _Merger:
             if not skip(name):
                 self._element(prefix + name, name, wanted, applied, config)
         if config.element.tag == "graphics" and wanted is not None:
-            _settle_listen(config.element, wanted.element)
+            _settle_listen(config.element, wanted.element, None if applied is None else applied.element)
         if path == "devices":
             for name, child in list(config.children.items()):
                 specified = any(node is not None and name in node.children for node in (wanted, applied))
@@ -291,12 +291,18 @@ def _write_attribute(element: t.Any, wanted: xml_flatten.Node | None, name: str,
     element.set(name, value)
 
 
-def _settle_listen(element: t.Any, wanted: t.Any) -> None:
-    """Remove the second form of the listen address: libvirt writes it twice and refuses different values."""
-    if wanted.get("listen") is not None and wanted.find("listen") is None:
+def _settle_listen(element: t.Any, wanted: t.Any, applied: t.Any | None) -> None:
+    """Remove the other forms of the address or socket: libvirt writes each twice, refuses different values and prefers a socket."""
+    if not any(each is not None and each.xpath("@listen | @socket | listen") for each in (wanted, applied)):
+        return
+    inside = wanted.findall("listen")
+    if not inside or applied is not None and applied.find("listen") is None:
+        # what libvirt wrote for an attribute
         _drop(element, "listen")
-    elif wanted.find("listen") is not None and wanted.get("listen") is None:
-        element.attrib.pop("listen", None)
+        element.extend([copy.deepcopy(each) for each in inside])
+    for name in ("listen", "socket"):
+        if wanted.get(name) is None:
+            element.attrib.pop(name, None)
 
 
 def _remove_dependents(element: t.Any, wanted: xml_flatten.Node | None, name: str) -> None:

@@ -149,6 +149,7 @@ _PORTS = """\
 {% endfor %}
 """
 
+# the screen is a socket of libvirt's, in a folder of the guest: every user of the host could connect to a port on 127.0.0.1
 _CONSOLE = """\
     <serial type='pty'>
       <target port='0'/>
@@ -159,8 +160,8 @@ _CONSOLE = """\
     <channel type='unix'>
       <target type='virtio' name='org.qemu.guest_agent.0'/>
     </channel>
-    <graphics type='vnc' port='-1' autoport='yes' listen='127.0.0.1'>
-      <listen type='address' address='127.0.0.1'/>
+    <graphics type='vnc'>
+      <listen type='socket'/>
     </graphics>
     <video>
       <model type='vga'/>

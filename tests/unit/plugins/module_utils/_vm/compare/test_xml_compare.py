@@ -173,6 +173,37 @@ def test_what_a_running_domain_shows_otherwise() -> None:
         assert compare(wanted, wanted, wanted, live, started, {}).differences == ()
 
 
+ADDRESS = "<graphics type='vnc' port='-1' autoport='yes' listen='127.0.0.1'><listen type='address' address='127.0.0.1'/></graphics>"
+SOCKET = "<graphics type='vnc'><listen type='socket'/></graphics>"
+# as libvirt shows a path, its own while the domain runs, or the template's
+PATH = "<graphics type='vnc' socket='/run/a.sock'><listen type='socket' socket='/run/a.sock'/></graphics>"
+
+
+def test_the_path_that_libvirt_gives_a_socket_is_no_difference() -> None:
+    said, runs = domain("", SOCKET), domain("", PATH)
+    for started in (said, None):
+        assert compare(said, said, domain("", SOCKET), runs, started, {}).differences == ()
+
+
+@pytest.mark.parametrize("wanted", [PATH, "<graphics type='vnc'><listen type='socket' socket='/run/a.sock'/></graphics>"])
+def test_the_path_of_a_template_is_compared(wanted: str) -> None:
+    said = domain("", wanted)
+    assert compare(said, said, domain("", PATH), domain("", PATH), said, {}).differences == ()
+    for other in (PATH.replace("/run/a", "/run/b"), SOCKET):
+        assert letters(compare(said, said, domain("", other), echo={}))["devices/graphics[vnc]/listen/@socket"] == "oc"
+
+
+def test_an_address_instead_of_a_socket() -> None:
+    old, new = domain("", ADDRESS), domain("", SOCKET)
+    assert letters(compare(new, new, domain("", ADDRESS), new, new, {})) == {"devices/graphics[vnc]/listen/@type": "oc"}
+    left = "devices/graphics[vnc]/"
+    gone = {left + "@autoport": "cl", left + "@listen": "cl", left + "listen/@address": "cl", left + "listen/@type": "cl"}
+    # the template changed, and the guest runs on with what it was started with
+    assert letters(compare(new, old, old, old, old, {})) == gone
+    assert letters(compare(new, new, new, old, old, {})) == dict.fromkeys(gone, "l")
+    assert letters(compare(new, new, new, domain("", PATH), new, {})) == {}
+
+
 def test_memory_qemu_rounds() -> None:
     said = parse("<domain><memory>40000</memory></domain>")
     live = parse("<domain><memory>40960</memory><currentMemory>40960</currentMemory></domain>")

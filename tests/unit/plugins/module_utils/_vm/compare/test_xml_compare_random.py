@@ -112,6 +112,8 @@ def domains(draw: st.DrawFn) -> str:
                 "",
                 "<graphics type='vnc' port='-1' autoport='yes'/>",
                 "<graphics type='vnc' port='5901' listen='10.0.0.1'><listen type='address' address='10.0.0.1'/></graphics>",
+                "<graphics type='vnc'><listen type='socket'/></graphics>",
+                "<graphics type='vnc' socket='/s'><listen type='socket' socket='/s'/></graphics>",
             )
         )
     )

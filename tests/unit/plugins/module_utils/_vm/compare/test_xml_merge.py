@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
+import itertools
 import typing as t
+
+import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_flatten import flatten
@@ -15,6 +18,18 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_
 AT = "<address type='pci' slot='0x{:02x}'/>"
 NIC = "<interface type='bridge'><mac address='52:54:00:00:00:01'/><source bridge='br0'/>{}</interface>"
 DISK = "<disk type='file' device='disk'><source file='/p/a'/><target dev='vda' bus='virtio'/>{}</disk>"
+# where a screen is reached, as libvirt writes it
+SCREENS = {
+    "address": "<graphics type='vnc' port='-1' autoport='yes' listen='127.0.0.1'><listen type='address' address='127.0.0.1'/></graphics>",
+    "socket": "<graphics type='vnc'><listen type='socket'/></graphics>",
+    "path": "<graphics type='vnc' socket='/run/a.sock'><listen type='socket' socket='/run/a.sock'/></graphics>",
+}
+# a template need not say it twice
+SHORT = {
+    "attribute": "<graphics type='vnc' socket='/run/a.sock'/>",
+    "element": "<graphics type='vnc'><listen type='socket' socket='/run/a.sock'/></graphics>",
+    "nothing": "<graphics type='vnc'/>",
+}
 
 
 def domain(inner: str = "", devices: str = "") -> t.Any:
@@ -145,3 +160,26 @@ def test_a_disk_without_a_target_is_left_to_libvirt_to_refuse() -> None:
     config = domain("", DISK.format(AT.format(4)))
     wanted = domain("", DISK.format("").replace("<target dev='vda' bus='virtio'/>", ""))
     assert "devices/disk/source/@file" in merged(config, wanted, domain("", DISK.format("")))
+
+
+def where(document: t.Any) -> tuple[list[str | None], list[dict[str, str]]]:
+    """All forms of a screen's address or socket: libvirt refuses different ones, or takes the socket."""
+    screen = document.find("devices/graphics")
+    return [screen.get("listen"), screen.get("socket")], [dict(listen.attrib) for listen in screen.iterfind("listen")]
+
+
+@pytest.mark.parametrize(("before", "wanted"), itertools.permutations((*SCREENS, *SHORT), 2))
+def test_a_screen_is_reached_only_as_the_template_says(before: str, wanted: str) -> None:
+    texts = {**SCREENS, **SHORT}
+    config = domain("", SCREENS.get(before, SCREENS["address" if before == "nothing" else "path"]))
+    said = domain("", texts[wanted])
+    assert where(merge(config, said, domain("", texts[before]), {})) == where(said)
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [("address", "socket"), ("address", "path"), ("address", "element"), ("path", "address"), ("socket", "path"), ("socket", "attribute")],
+)
+def test_a_screen_that_others_moved_is_reached_as_before(found: str, wanted: str) -> None:
+    said = domain("", {**SCREENS, **SHORT}[wanted])
+    assert where(merge(domain("", SCREENS[found]), said, said, {})) == where(said)
