@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
-import pwd
 import socket
 import typing as t
 
@@ -26,6 +25,8 @@ SOCKET = "<graphics type='vnc'>\n      <listen type='socket'/>\n    </graphics>"
 ADDRESS = "<graphics type='vnc' port='-1' autoport='yes' listen='127.0.0.1'>\n      <listen type='address' address='127.0.0.1'/>\n    </graphics>"
 PATHS = {f"devices/graphics[vnc]/{each}" for each in ("@autoport", "@listen", "listen/@address", "listen/@type")}
 STATES = ("present", "running")
+#: A user without any right.
+OTHER = 65534
 
 
 def define(host: Host, state: str, graphics: str = SOCKET, **options: t.Any) -> VmResult:
@@ -52,12 +53,12 @@ def settled(host: Host, state: str, graphics: str = SOCKET) -> bool:
 
 
 @contextlib.contextmanager
-def as_nobody() -> t.Iterator[None]:
+def as_other_user() -> t.Iterator[None]:
     """Without any right of root."""
-    groups, nobody = os.getgroups(), pwd.getpwnam("nobody")
+    groups = os.getgroups()
     os.setgroups([])
-    os.setegid(nobody.pw_gid)
-    os.seteuid(nobody.pw_uid)
+    os.setegid(OTHER)
+    os.seteuid(OTHER)
     try:
         yield
     finally:
@@ -89,7 +90,7 @@ def test_only_qemu_and_root_can_open_the_screen(host: Host) -> None:
     path = host.pool.parent / "lib" / pathlib.Path(listen["socket"]).relative_to("/var/lib/libvirt")
     assert path.parent.stat().st_mode & 0o7 == 0
     assert greeting(path) == b"RFB "
-    with as_nobody(), pytest.raises(PermissionError):
+    with as_other_user(), pytest.raises(PermissionError):
         greeting(path)
 
 

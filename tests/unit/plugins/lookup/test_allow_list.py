@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ansible.errors import AnsibleError
@@ -122,7 +124,7 @@ def test_a_witness_reaches_the_ports_for_votes_only():
 
 def test_the_list_of_a_witness_admits_the_members_only():
     (found,) = lookup("witness", hosts=W, groups=WITH, footprint_cluster="Lab-1")
-    assert found["name"] == "witness_lab_1"
+    assert re.match(r"witness_lab_1_[0-9a-f]{8}\Z", found["name"])
     assert found["served"] == ["192.0.2.30"]
     assert found["units"] == ["garbd@Lab-1.service"]
     assert found["rules"] == [{"protocol": "tcp", "ports": ["4567"], "allowed": ["192.0.2.11", "192.0.2.30", "198.51.100.12"]}]
