@@ -195,7 +195,8 @@ def test_copies_survive_a_pool_that_is_not_mounted(standby: Standby, tmp_path: p
     disks = {}
     for number in (4, 5):
         copies = standby.store.copies()
-        disks[number] = [standby.disk(number), CopyDisk("vdb", str(second / "m-disk1"), "qcow2", SIZE, standby.store.image(f"{second}/m", names_of(number), "vdb"))]
+        image = standby.store.image(f"{second}/m", names_of(number), "vdb")
+        disks[number] = [standby.disk(number), CopyDisk("vdb", str(second / "m-disk1"), "qcow2", SIZE, image)]
         standby.store.note_folders(disks[number])
         standby.store.prepare(copies[-1] if number == 5 else None, disks[number])
         given = Copy(names_of(number), "m", "u", "m", "metal1", 1.0, 1.0, False, "full", 1, 1.0, "<domain/>", {}, True, tuple(disks[number]))
