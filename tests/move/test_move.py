@@ -244,9 +244,11 @@ def test_worker_that_is_started_again_after_its_end_changes_nothing(pair: Pair, 
 
 @pytest.mark.whole
 def test_return_waits_for_a_destination_that_does_not_answer(pair: Pair, guest: str) -> None:
-    pair.move(guest)
+    # also for the copy back, which takes 20 seconds then
+    pair.move(guest, bandwidth_limit="20 MiB/s")
     before = steps(pair.there, guest)
-    pair.move(guest, "returned", wait=False, bandwidth_limit="20 MiB/s")
+    pair.there.ssh(f"head -c 400M /dev/urandom > {POOL}/{guest}-root/srv/large")
+    pair.move(guest, "returned", wait=False)
     eventually("it was stopped there", lambda: not pair.there.runs(guest), 60)
     pair.here.ssh("ip", "route", "add", "blackhole", f"{pair.there.address}/32")
     try:
