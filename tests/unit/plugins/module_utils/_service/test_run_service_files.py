@@ -12,7 +12,7 @@ import pwd
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._service.io_service_host import ServiceHost
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_files import UnitFound
 from ansible_collections.reduced.footprint.plugins.module_utils._service.run_service_files import configure, secrets_of
@@ -107,3 +107,12 @@ def test_unknown_group_is_refused(tmp_path):
     with pytest.raises(BackendError, match="x.cfg: the group no-such-group does not exist on this host. Install"):
         configure(wish(tmp_path / "x.cfg", group="no-such-group"), check_mode=False, host=Host())
     assert not (tmp_path / "x.cfg").exists()
+
+
+@pytest.mark.parametrize(("section", "key", "value"), [("units", "name", "x.service\n"), ("files", "owner", "root\n"), ("files", "group", "root\n")])
+def test_a_name_with_a_newline_at_its_end_is_refused(tmp_path, section, key, value):
+    given = wish(tmp_path / "x.cfg")
+    given[section][0][key] = value
+    with pytest.raises(InputError) as caught:
+        configure(given, check_mode=True, host=Host())
+    assert caught.value.path == f"{section}[0].{key}"
