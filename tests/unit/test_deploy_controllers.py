@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import sys
 
 import pytest
@@ -33,6 +34,27 @@ def test_a_member_outside_the_run_that_does_not_answer_does_not_end_it(tmp_path:
     code, output = control.run(str(tmp_path / "play.yml"), "--check", "-e", json.dumps(local), **silent)
     assert code == 0 and "the step is done" in output, output
     assert "127.0.0.1 port 1: Connection refused" in output
+
+
+@pytest.mark.parametrize(
+    ("variables", "known"),
+    [({"vm_host": "metal1"}, False), ({"vm_host": "metal1", "ansible_host": "192.0.2.31"}, True), ({}, True)],
+    ids=["VM without an address", "VM", "server named by its address"],
+)
+def test_a_vm_without_an_address_is_named(variables: dict[str, str], known: bool, tmp_path: pathlib.Path) -> None:
+    plays = yaml.safe_load((ROOT / "playbooks/deploy_controllers.yml").read_text("utf-8"))
+    (task,) = [task for play in plays for task in play.get("pre_tasks", ()) if task["name"] == "Check that the address of every controller is known"]
+    control = ControlNode(tmp_path)
+    control.more = {"one": variables}
+    code, output = control.play([task], "one")
+    assert (code == 0) == known and ("The address of one is not known" in " ".join(output.split())) != known, output
+
+
+def test_no_task_asks_whether_it_has_an_address() -> None:
+    # the variables of a task have the address of its connection, hostvars only what the inventory names
+    files = [*ROOT.glob("playbooks/**/*.yml"), *ROOT.glob("roles/*/*/*.yml")]
+    asking = re.compile(r"(?<![.\w])ansible_(host|port|user|connection) is (not )?defined")
+    assert not [f"{path.relative_to(ROOT)}" for path in files if asking.search(path.read_text("utf-8"))]
 
 
 @pytest.mark.parametrize("service", [service for service in BUILT_IN.values() if service.role], ids=lambda service: service.name)

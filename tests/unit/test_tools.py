@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 
 import pytest
 import yaml
@@ -18,6 +19,7 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "runner"))
 
+import artifact  # noqa: E402
 import cores  # noqa: E402
 
 LOCKS = sorted((ROOT / "scripts" / "locks").glob("*.txt"))
@@ -54,6 +56,36 @@ def test_there_is_a_lock_for_each_debian() -> None:
 def test_the_oldest_core_is_the_one_that_is_required() -> None:
     required = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text("utf-8"))["requires_ansible"]
     assert required == f">={next(iter(cores.CORES))}.0"
+
+
+def test_each_role_needs_that_core() -> None:
+    oldest = next(iter(cores.CORES))
+    roles = {path.parts[-3]: yaml.safe_load(path.read_text("utf-8"))["galaxy_info"] for path in ROOT.glob("roles/*/meta/main.yml")}
+    assert {name: info["min_ansible_version"] for name, info in roles.items() if info["min_ansible_version"] != oldest} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "allowed"),
+    [
+        ("plugins/modules/vm_define.py", 1, True),
+        ("README.md", 1, True),
+        ("tool-1.0-py3-none-any.whl", 1, False),
+        ("plugins/modules/vm_define.pyc", 1, False),
+        ("notes.md", 1, False),
+        ("tests/conftest.py", 1, False),
+        ("docs/images/plan.png", 10**6, False),
+    ],
+)
+def test_the_artifact_has_known_files_only(name: str, size: int, allowed: bool) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = size
+    assert (not artifact.refused([member])) == allowed
+
+
+def test_the_artifact_has_no_links() -> None:
+    link = tarfile.TarInfo("docs/link.md")
+    link.type = tarfile.SYMTYPE
+    assert artifact.refused([link])
 
 
 def test_a_core_without_a_python_fails_and_names_it(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,3 +53,16 @@ def test_a_load_balancer_outside_the_run_may_be_down(tmp_path: pathlib.Path) -> 
     }  # fmt: skip
     code, output = control.run(str(tmp_path / "play.yml"), "-e", json.dumps(given))
     assert code == 0 and "the play continues" in output, output
+
+
+def test_a_compute_server_that_is_off_does_not_end_the_others(tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path)
+    gather = yaml.safe_load((ROOT / "playbooks/tasks/cloud_servers.yml").read_text("utf-8"))
+    tasks = [*gather, {"ansible.builtin.debug": {"msg": "{{ inventory_hostname }} has UEFI: {{ __cloud_uefi | default('unknown') }}"}}]
+    play = {"hosts": "metal1,metal2", "gather_facts": False, "ignore_unreachable": True, "tasks": tasks}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]), "utf-8")
+    (tmp_path / "host_vars").mkdir()
+    (tmp_path / "host_vars/metal1.yml").write_text("ansible_connection: local\n", "utf-8")
+    silent = {"ansible_host": "127.0.0.1", "ansible_port": 1}
+    code, output = control.run(str(tmp_path / "play.yml"), "-e", json.dumps({"ansible_python_interpreter": sys.executable}), **silent)
+    assert code == 0 and "metal2 has UEFI: unknown" in output and "metal1 has UEFI: unknown" not in output, output
