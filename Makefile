@@ -43,6 +43,7 @@ docs: ## the documentation site with search and reference, in .cache/site/html
 
 clean: ## remove every lab of this checkout completely, and the files of earlier runs
 	@lab/lab down --all
+	@python3 tests/support/leftovers.py
 	@rm -rf .lab* tests/output .pytest_cache .hypothesis .ansible .cache/checked .cache/build .cache/molecule .cache/site
 	@find . -path ./.venv -prune -o -path ./.cache -prune -o -name __pycache__ -type d -exec rm -rf {} +
 

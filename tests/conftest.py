@@ -13,11 +13,27 @@ A test marked ``chapter`` needs the chapters before it in its file: after a fail
 
 from __future__ import annotations
 
+import os
+import signal
 import typing as t
 
 import pytest
 
 _FAILED = pytest.StashKey[t.Dict[str, str]]()
+
+
+def pytest_configure() -> None:
+    """End like after Ctrl-C when the gate is ended, so that fixtures remove what they created."""
+    own = os.getpid()
+
+    def end(number: int, _frame: t.Any) -> None:
+        if os.getpid() == own:
+            raise KeyboardInterrupt
+        # a process that a test forked
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import pathlib
 import subprocess
 import sys
-import tempfile
 import typing as t
 
 import pytest
 import yaml
+
+from tests.support import leftovers
 
 HERE = pathlib.Path(__file__).resolve().parent
 # behind our own: it has a conftest too
@@ -63,8 +64,7 @@ def fixture_host() -> t.Iterator[VmHost]:
     """Return the server with a volume group ``vg0`` and an image ``counter``, before the role was applied."""
     image = build("vm-host", _packages())
     # sockets live there, so its name is short
-    with tempfile.TemporaryDirectory(prefix="rflvm-", dir="/var/tmp") as name:
-        folder = pathlib.Path(name)
+    with leftovers.folder("rflvm") as folder:
         key, counter = folder / "key", folder / "counter.img"
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
         subprocess.run(["nasm", "-f", "bin", "-o", str(counter), str(ROOT / "tests" / "move" / "counter.asm")], check=True)

@@ -17,6 +17,8 @@ import typing as t
 import libvirt
 import pytest
 
+from tests.support import leftovers
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import bare  # noqa: E402
@@ -54,6 +56,7 @@ def fixture_place() -> t.Iterator[Place]:
     bridge = f"rfm{os.getpid() % 0xFFFFF:05x}"
     password = secrets.token_hex(12)
     try:
+        leftovers.note("link", bridge)
         subprocess.run(["ip", "link", "add", bridge, "type", "bridge"], check=True)
         subprocess.run(["ip", "link", "set", bridge, "up"], check=True)
         connection = libvirt.open(found["FOOTPRINT_TEST_QEMU_URI"])

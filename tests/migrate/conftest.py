@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import pathlib
 import sys
-import tempfile
 import typing as t
 
 import pytest
+
+from tests.support import leftovers
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -44,8 +45,8 @@ def fixture_source(lab: Lab) -> t.Iterator[Source]:
     """Start the old master, which serves at the admin address."""
     disk = source_image.build()
     # a socket lives there, so its name is short
-    with tempfile.TemporaryDirectory(prefix="rfmig-", dir="/var/tmp") as folder:
-        source = Source(pathlib.Path(folder), disk, lab)
+    with leftovers.folder("rfmig") as folder:
+        source = Source(folder, disk, lab)
         source.on()
         try:
             source.settle()

@@ -15,6 +15,8 @@ import typing as t
 
 import pytest
 
+from tests.support import leftovers
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from seeds import FILES, Seed  # noqa: E402
@@ -51,8 +53,8 @@ def fixture_image() -> Image:
 @pytest.fixture(scope="session", name="folder")
 def fixture_folder() -> t.Iterator[pathlib.Path]:
     """Return a folder for sockets, with a short name."""
-    with tempfile.TemporaryDirectory(prefix="rfnet-", dir="/var/tmp") as folder:
-        yield pathlib.Path(folder)
+    with leftovers.folder("rfnet") as folder:
+        yield folder
 
 
 @pytest.fixture(scope="session", name="key")

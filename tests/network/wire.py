@@ -11,14 +11,13 @@ a switch without other machines: it has a carrier and receives nothing.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pathlib
-import re
-import signal
 import subprocess
 import sys
 import typing as t
+
+from tests.support import leftovers
 
 HERE = pathlib.Path(__file__).resolve().parent
 #: Ends a child with this process, also if this process is killed.
@@ -45,7 +44,7 @@ class Wire:
 
     def start(self) -> None:
         """Create namespace, switches and ports."""
-        _clear()
+        leftovers.note("netns", self.name)
         _ip("netns", "add", self.name)
         for switch in ("wire", "nowhere"):
             self._link("add", switch, "type", "bridge", "forward_delay", "0")
@@ -90,17 +89,6 @@ class Wire:
 
 def _ip(*words: str) -> str:
     return subprocess.run(["ip", *words], check=True, stdout=subprocess.PIPE, text=True).stdout
-
-
-def _clear() -> None:
-    """Remove remains of a killed run."""
-    for line in _ip("netns", "list").splitlines():
-        found = re.match(r"rfwire-(\d+)\b", line)
-        if found and not pathlib.Path("/proc", found.group(1)).exists():
-            for process in _ip("netns", "pids", found.group(0)).split():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(process), signal.SIGKILL)
-            _ip("netns", "delete", found.group(0))
 
 
 def commands(wire: Wire, argv: t.Sequence[str], **options: t.Any) -> subprocess.CompletedProcess[str]:

@@ -79,12 +79,12 @@ def steps(core: str, artifact: pathlib.Path, *, sanity: bool) -> t.Iterator[Step
     reports.mkdir(parents=True, exist_ok=True)
     units = [str(tool / "python"), "-m", "pytest", "-p", "no:cacheprovider", "--numprocesses=auto", "--hypothesis-profile=quick"]
     units += [f"--junit-xml={reports / 'pytest.xml'}", *_UNITS]
-    yield Step(units, workspace.ROOT, env={**search, "PATH": alone["PATH"]}, reports=reports, timeout=900)
+    yield Step(units, workspace.ROOT, env={**search, "PATH": alone["PATH"]}, reports=reports)
     if sanity:
         # the tests that depend on the version of ansible-core; each imports what runs on targets with this Python
         workspace.place_get_pip(own, home)
         argv = [str(tool / "ansible-test"), "sanity", "--venv", "--color", "no", "--python", "default", "--test", "validate-modules", "--test", "import"]
-        yield Step(argv, workspace.refresh(), env={"HOME": str(home), "PATH": alone["PATH"]}, timeout=1800)
+        yield Step(argv, workspace.refresh(), env={"HOME": str(home), "PATH": alone["PATH"]})
 
 
 def _environment(core: str, python: str, own: pathlib.Path) -> t.Iterator[Step]:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Run gates: with streamed output, timeouts, logs, counts and cleanup.
+"""Run gates: with streamed output, logs, counts and cleanup; commands that hang are ended.
 
 The gates of a lane run one after the other, the lanes run in parallel. The longest gates, which mostly wait for machines to boot, have a
 separate lane. Gates that only need processors run in a third lane with lower priority.
@@ -26,8 +26,10 @@ from record import Record
 
 #: Seconds for a command to end after SIGTERM; removing a lab takes a while.
 GRACE = 60
-#: Factor of the timeouts in the lane with lower priority.
-PATIENCE = 2
+#: Seconds after which a command hangs: it printed nothing, and its processes used less than ``IDLE`` seconds of processor time. A limit of
+#: its duration would fail on a slow or busy machine, where the same command only takes longer.
+SILENCE = 1200.0
+IDLE = 5.0
 NICE = "10"
 MAIN, BESIDE, ASIDE = LANES = ("main", "beside", "aside")
 _CONSOLE = threading.Lock()
@@ -43,6 +45,7 @@ class Step:
 
     :arg reports: directory of the command's JUnit files; ``None``: the command is one test.
     :arg report_names: pattern of its files in this directory.
+    :arg silence: seconds after which it hangs.
     :arg refuse: a pattern that no line of the output may match, for tools whose exit code ignores warnings.
     :arg expect: patterns that must each match a line of the output.
     """
@@ -52,7 +55,7 @@ class Step:
     env: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     reports: pathlib.Path | None = None
     report_names: str = "*.xml"
-    timeout: float = 600
+    silence: float = SILENCE
     refuse: str | None = None
     expect: t.Sequence[str] = ()
 
@@ -231,19 +234,13 @@ class Lane(threading.Thread):
         except OSError as error:
             log.line(f"cannot run {step.argv[0]}: {error}")
             return Count(failed=1), f"cannot run {step.argv[0]}"
-        late = threading.Event()
-
-        def on_time() -> None:
-            late.set()
-            _end(process)
-
-        timer = threading.Timer(step.timeout * (PATIENCE if self._back else 1), on_time)
-        timer.daemon = True
-        timer.start()
+        watch = Watch(process, step.silence)
+        watch.start()
         refused = ""
         wanted = list(step.expect)
         try:
             for raw in t.cast(t.IO[str], process.stdout):
+                watch.heard()
                 text = raw.rstrip("\n")
                 log.line(text)
                 if step.refuse and not refused and re.search(step.refuse, text):
@@ -254,14 +251,14 @@ class Lane(threading.Thread):
             _end(process)
             raise
         finally:
-            timer.cancel()
+            watch.stop()
             self._process = None
         if self._stopped.is_set() and not cleanup:
             raise Interrupted
         count = count_junit(sorted(step.reports.glob(step.report_names)), rc) if step.reports else count_exit(rc, " ".join(step.argv))
         remark = ""
-        if late.is_set():
-            remark = f"timed out after {timer.interval:.0f} s"
+        if watch.late:
+            remark = f"ended after {step.silence:.0f} s without output or work"
         elif rc != 0:
             remark = f"exit code {rc}"
         elif refused:
@@ -293,6 +290,56 @@ class Lane(threading.Thread):
         if self._back:
             _step_back(process.pid)
         return process
+
+
+class Watch(threading.Thread):
+    """Ends a command that hangs."""
+
+    def __init__(self, process: subprocess.Popen[str], silence: float) -> None:
+        super().__init__(daemon=True)
+        self.late = False
+        self._process, self._silence = process, silence
+        self._over = threading.Event()
+        self._active, self._used = time.monotonic(), 0.0
+
+    def heard(self) -> None:
+        """The command has printed a line."""
+        self._active = time.monotonic()
+
+    def stop(self) -> None:
+        """The command has ended."""
+        self._over.set()
+
+    def run(self) -> None:
+        while not self._over.wait(min(5.0, self._silence / 4)):
+            used = _processor_time(self._process.pid)
+            # less, if processes have ended
+            if not self._used <= used < self._used + IDLE:
+                self._active, self._used = time.monotonic(), used
+            if time.monotonic() - self._active > self._silence:
+                self.late = True
+                _end(self._process)
+                return
+
+
+def _processor_time(pid: int) -> float:
+    """Return the seconds of processor time of a process and all its descendants, with those that have ended."""
+    children: dict[int, list[int]] = {}
+    used: dict[int, int] = {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = stat.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue  # it has ended
+        number = int(stat.parts[2])
+        children.setdefault(int(words[1]), []).append(number)
+        used[number] = sum(map(int, words[11:15]))
+    found, total = [pid], 0
+    while found:
+        number = found.pop()
+        total += used.get(number, 0)
+        found += children.get(number, ())
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def _step_back(pid: int) -> None:
@@ -353,6 +400,7 @@ def run_all(gates: t.Sequence[Gate], output: pathlib.Path, record: Record | None
     for one in outcomes:
         for name in dict.fromkeys(one.count.names):
             print(f"failed: {one.name}: {name}")
-    print(f"{time.monotonic() - began:.0f} s, logs: {output}")
+    slowest = sorted(outcomes, key=lambda one: one.seconds, reverse=True)[:3]
+    print(f"{time.monotonic() - began:.0f} s, slowest: {', '.join(f'{one.name} {one.seconds:.0f} s' for one in slowest)}; logs: {output}")
     print(total, flush=True)
     return 130 if interrupted.is_set() else 1 if total.failed else 0

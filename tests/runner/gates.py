@@ -24,10 +24,11 @@ import shutil
 import sys
 import typing as t
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "support")]
 
 import cores
 import labs
+import leftovers
 import playbook_tests
 import workspace
 from engine import ASIDE, BESIDE, Gate, Step, run_all
@@ -71,11 +72,11 @@ def _reports(name: str) -> pathlib.Path:
     return folder
 
 
-def _pytest(name: str, *arguments: str, timeout: float = 600, env: t.Mapping[str, str] | None = None) -> Step:
+def _pytest(name: str, *arguments: str, env: t.Mapping[str, str] | None = None) -> Step:
     reports = _reports(name)
     argv = [PYTHON, "-m", "pytest", f"--junit-xml={reports / 'pytest.xml'}", *arguments]
     search = {"PYTHONPATH": os.pathsep.join([str(workspace.CACHE / "collections"), str(ROOT)])}
-    return Step(argv, ROOT, env={**search, **(env or {})}, reports=reports, timeout=timeout)
+    return Step(argv, ROOT, env={**search, **(env or {})}, reports=reports)
 
 
 def shellcheck() -> t.Iterator[Step]:
@@ -90,14 +91,14 @@ def yaml_and_ansible() -> t.Iterator[Step]:
     workspace.refresh()
     yield Step([_tool("yamllint"), "--strict", "."], COPY)
     argv = [_tool("ansible-lint"), "--offline", "--strict", "--profile", "production"]
-    yield Step(argv, COPY, env=CHECKED, expect=[r"Profile 'production' was required, and it passed"], timeout=1200)
+    yield Step(argv, COPY, env=CHECKED, expect=[r"Profile 'production' was required, and it passed"])
 
 
 def _sanity(*arguments: str) -> Step:
     reports = COPY / "tests" / "output" / "junit"
     argv = [_tool("ansible-test"), "sanity", "--venv", "--junit", "--color", "no", *arguments]
     # ansible-test's integration tests write their reports to the same folder, possibly at the same time
-    return Step(argv, COPY, env={"HOME": str(workspace.HOME)}, reports=reports, report_names="ansible-test-sanity-*.xml", timeout=1800)
+    return Step(argv, COPY, env={"HOME": str(workspace.HOME)}, reports=reports, report_names="ansible-test-sanity-*.xml")
 
 
 def sanity() -> t.Iterator[Step]:
@@ -119,15 +120,15 @@ def sanity_everywhere() -> t.Iterator[Step]:
 
 def units() -> t.Iterator[Step]:
     """Run all unit tests."""
-    yield _pytest("units", "tests/unit", "--numprocesses=auto", "--dist=loadfile", timeout=2400)
+    yield _pytest("units", "tests/unit", "--numprocesses=auto", "--dist=loadfile")
 
 
 def quick() -> t.Iterator[Step]:
     """The unit tests with a few random values each; of those that run playbooks, the ones that concern what changed."""
     options = ("--numprocesses=auto", "--dist=loadfile", "--hypothesis-profile=quick")
-    yield _pytest("quick", "tests/unit", "-m", "not playbooks", *options, timeout=600)
+    yield _pytest("quick", "tests/unit", "-m", "not playbooks", *options)
     if names := playbook_tests.concerned(workspace.changed(os.environ.get("BASE")), ROOT):
-        yield _pytest("quick-playbooks", *names, *options, timeout=1200)
+        yield _pytest("quick-playbooks", *names, *options)
 
 
 def changed() -> t.Iterator[Step]:
@@ -207,7 +208,7 @@ def execution_environment() -> t.Iterator[Step]:
 
 def execution_environment_build() -> t.Iterator[Step]:
     """Build the execution environment that needs no image registry, and show what it contains."""
-    yield Step([str(ROOT / "scripts" / "execution-environment")], ROOT, timeout=1800, expect=[r"footprint-ee:latest: ansible \[core 2\."])
+    yield Step([str(ROOT / "scripts" / "execution-environment")], ROOT, expect=[r"footprint-ee:latest: ansible \[core 2\."])
 
 
 def integration() -> t.Iterator[Step]:
@@ -217,14 +218,14 @@ def integration() -> t.Iterator[Step]:
     targets = sorted(path for path in (COPY / "tests" / "integration" / "targets").glob("*") if (path / "tasks").is_dir() or (path / "runme.sh").is_file())
     for target in targets:
         argv = [_tool("ansible-test"), "integration", "--color", "no", "--allow-destructive", target.name]
-        yield Step(argv, COPY, env={"HOME": str(workspace.HOME)}, timeout=900)
+        yield Step(argv, COPY, env={"HOME": str(workspace.HOME)})
 
 
-def _folder(name: str, *arguments: str, timeout: float = 2400) -> t.Callable[[], t.Iterator[Step]]:
+def _folder(name: str, *arguments: str) -> t.Callable[[], t.Iterator[Step]]:
     """Return the steps of a gate that runs one folder of pytest tests."""
 
     def steps() -> t.Iterator[Step]:
-        yield _pytest(name, f"tests/{name}", *arguments, timeout=timeout)
+        yield _pytest(name, f"tests/{name}", *arguments)
 
     return steps
 
@@ -233,7 +234,7 @@ def _cloud() -> t.Iterator[Step]:
     """Run the tests of a cloud. The servers have other roles in each step, so each starts with new ones."""
     single = [(name,) for name in ("cloud_image", "ovn_database", "ovn_chassis", "compute_servers")]
     for files in (*single, ("instance", "dashboard", "tempest"), ("control_plane", "control_plane_failures")):
-        yield _pytest(f"torture-cloud-{files[0]}", *(f"tests/cloud/test_{file}.py" for file in files), timeout=10800)
+        yield _pytest(f"torture-cloud-{files[0]}", *(f"tests/cloud/test_{file}.py" for file in files))
 
 
 def _stories(of_controllers: bool, whole: bool = False) -> t.Callable[[], t.Iterator[Step]]:
@@ -252,14 +253,14 @@ def _stories(of_controllers: bool, whole: bool = False) -> t.Callable[[], t.Iter
             plain = folder / "inventory" / "hosts.yml"
             if (plain.is_file() and "controller:" in plain.read_text(encoding="utf-8")) == of_controllers:
                 argv = [_tool("molecule"), "test", "--scenario-name", folder.name]
-                yield Step(argv, extensions, env={"MOLECULE_EPHEMERAL_DIRECTORY": str(workspace.CACHE / "molecule" / folder.name)}, timeout=1200)
+                yield Step(argv, extensions, env={"MOLECULE_EPHEMERAL_DIRECTORY": str(workspace.CACHE / "molecule" / folder.name)})
 
     return steps
 
 
-def _long(name: str, title: str, folder: str, *arguments: str, timeout: float, env: t.Mapping[str, str] | None = None) -> Gate:
+def _long(name: str, title: str, folder: str, *arguments: str, env: t.Mapping[str, str] | None = None) -> Gate:
     """A folder of tests as a part of the torture, with everything in it that takes long."""
-    return with_lab(Gate(f"torture-{name}", title, lambda: iter([_pytest(f"torture-{name}", folder, *arguments, timeout=timeout, env=env)]), TORTURE))
+    return with_lab(Gate(f"torture-{name}", title, lambda: iter([_pytest(f"torture-{name}", folder, *arguments, env=env)]), TORTURE))
 
 
 def _matrix(script: str, title: str) -> Gate:
@@ -272,7 +273,7 @@ def _matrix(script: str, title: str) -> Gate:
         yield Step([labs.COMMAND, "writer", "start"], ROOT, env=lab)
         yield Step([_tool("ansible-playbook"), "reduced.footprint.provision_virt"], ROOT, env=lab)
         more = (["--whole"] + ["--resume"] * bool(os.environ.get("RESUME"))) if script in RESUMABLE else []
-        yield Step([PYTHON, str(ROOT / "tests" / "torture" / f"migration_{script}.py"), *more], ROOT, env=lab, timeout=43200)
+        yield Step([PYTHON, str(ROOT / "tests" / "torture" / f"migration_{script}.py"), *more], ROOT, env=lab)
 
     return with_lab(Gate(name, title, steps, TORTURE))
 
@@ -282,37 +283,37 @@ def _votes(*more: str) -> t.Callable[[], t.Iterator[Step]]:
 
     def steps() -> t.Iterator[Step]:
         resume = ["--resume"] if os.environ.get("RESUME") else []
-        yield Step([PYTHON, str(ROOT / "tests" / "witness" / "vote_faults.py"), *more, *resume], ROOT, timeout=28800)
+        yield Step([PYTHON, str(ROOT / "tests" / "witness" / "vote_faults.py"), *more, *resume], ROOT)
 
     return steps
 
 
 def _flows() -> t.Iterator[Step]:
     for number in range(int(os.environ.get("ROUNDS", "3"))):
-        yield _pytest(f"torture-e2e-{number + 1}", "tests/e2e", "--whole", timeout=3600)
+        yield _pytest(f"torture-e2e-{number + 1}", "tests/e2e", "--whole")
 
 
 #: Matrices that keep the result of each cell.
 RESUMABLE = frozenset({"faults", "options"})
 #: Hours, not minutes. Each is a gate, so that a run that was broken off can be resumed with the next one.
 LONG = (
-    _long("units", "unit tests with random values by the thousand", "tests/unit", timeout=7200, env={"HYPOTHESIS_MAX_EXAMPLES": "5000"}),
-    _long("modules", "vm_define killed at each step, crowded, cut off", "tests/torture", "--whole", timeout=10800),
-    _long("network", "every network manager, cut off and killed", "tests/network", "--whole", timeout=7200),
-    _long("lvm", "VMs on logical volumes", "tests/lvm", timeout=3600),
-    _long("metal", "servers through their management controllers", "tests/metal", timeout=10800),
-    _long("drift", "the whole drift corpus", "tests/drift", "--whole", timeout=3600),
-    _long("move", "a move killed in every phase", "tests/move", "--whole", timeout=7200),
-    _long("migrate", "an old master under UEFI, LVM and xfs", "tests/migrate", timeout=5400),
-    _long("rehearse", "rehearsals of the migration", "tests/rehearse", timeout=3600),
-    _long("source", "a source that loses power in every state", "tests/source", "--whole", timeout=3600),
-    _long("add-server", "from two servers to three, killed at each stage", "tests/add_server", "--whole", timeout=10800),
-    _long("replace", "controllers and a server are replaced: disk destroyed, server lost, killed on the way", "tests/replace", timeout=14400),
-    _long("witness", "two servers and a vote, each of the three lost 7 times", "tests/witness", "--whole", timeout=10800),
-    _long("standby", "copies of a VM killed in each phase, power cuts of its server", "tests/standby", "--whole", timeout=10800, env={"STANDBY_CUTS": "20"}),
-    _long("guide", "the guide for the first footprint, literally, on VMs of a cloud image", "tests/guide", timeout=10800),
-    _long("controllers", "every fault of the control plane", "tests/controllers", "--whole", timeout=10800),
-    _long("awx", "the whole flow in jobs of AWX, a new container each", "tests/awx", "--whole", timeout=7200),
+    _long("units", "unit tests with random values by the thousand", "tests/unit", env={"HYPOTHESIS_MAX_EXAMPLES": "5000"}),
+    _long("modules", "vm_define killed at each step, crowded, cut off", "tests/torture", "--whole"),
+    _long("network", "every network manager, cut off and killed", "tests/network", "--whole"),
+    _long("lvm", "VMs on logical volumes", "tests/lvm"),
+    _long("metal", "servers through their management controllers", "tests/metal"),
+    _long("drift", "the whole drift corpus", "tests/drift", "--whole"),
+    _long("move", "a move killed in every phase", "tests/move", "--whole"),
+    _long("migrate", "an old master under UEFI, LVM and xfs", "tests/migrate"),
+    _long("rehearse", "rehearsals of the migration", "tests/rehearse"),
+    _long("source", "a source that loses power in every state", "tests/source", "--whole"),
+    _long("add-server", "from two servers to three, killed at each stage", "tests/add_server", "--whole"),
+    _long("replace", "controllers and a server are replaced: disk destroyed, server lost, killed on the way", "tests/replace"),
+    _long("witness", "two servers and a vote, each of the three lost 7 times", "tests/witness", "--whole"),
+    _long("standby", "copies of a VM killed in each phase, power cuts of its server", "tests/standby", "--whole", env={"STANDBY_CUTS": "20"}),
+    _long("guide", "the guide for the first footprint, literally, on VMs of a cloud image", "tests/guide"),
+    _long("controllers", "every fault of the control plane", "tests/controllers", "--whole"),
+    _long("awx", "the whole flow in jobs of AWX, a new container each", "tests/awx", "--whole"),
     _matrix("faults", "every fault in every phase of a migration"),
     _matrix("guard", "a VM whose worker is gone"),
     _matrix("kill", "a migration killed at random"),
@@ -322,7 +323,7 @@ LONG = (
     with_lab(Gate("torture-stories", "all user stories of the control plane", _stories(True, whole=True), TORTURE)),
     with_lab(Gate("torture-molecule", "all user stories of servers and their virtual machines", _stories(False, whole=True), TORTURE)),
     with_lab(Gate("torture-e2e", "the whole flow, ROUNDS times", _flows, TORTURE)),
-    _long("e2e-trixie", "the whole flow with Debian 13 everywhere", "tests/e2e", "--whole", timeout=5400, env={"LAB_RELEASE": "trixie"}),
+    _long("e2e-trixie", "the whole flow with Debian 13 everywhere", "tests/e2e", "--whole", env={"LAB_RELEASE": "trixie"}),
 )
 
 
@@ -356,15 +357,15 @@ GATES = (
     with_lab(Gate("lab", "the lab is started and removed completely", _folder("lab"), TEST)),
     with_lab(Gate("stories", "user stories of the control plane", _stories(True), TEST)),
     with_lab(Gate("add_server", "a third server is added while a client writes: killed, completed, no row lost", _folder("add_server"), ASKED)),
-    with_lab(Gate("replace", "controllers and a server are replaced while a client writes: lost, killed, completed", _folder("replace", timeout=10800), ASKED)),
-    with_lab(Gate("controllers", "a control plane on three servers: stopped, killed, cut off, restored", _folder("controllers", timeout=7200), ASKED)),
-    with_lab(Gate("witness", "two servers and a vote: each of the three is lost while a client writes", _folder("witness", timeout=5400), ASKED)),
+    with_lab(Gate("replace", "controllers and a server are replaced while a client writes: lost, killed, completed", _folder("replace"), ASKED)),
+    with_lab(Gate("controllers", "a control plane on three servers: stopped, killed, cut off, restored", _folder("controllers"), ASKED)),
+    with_lab(Gate("witness", "two servers and a vote: each of the three is lost while a client writes", _folder("witness"), ASKED)),
     with_lab(Gate("standby", "a VM is copied to another server and started there after its server was lost", _folder("standby"), ASKED)),
     with_lab(Gate("votes", "every fault of two servers and a witness under clients of the database and of the broker", _votes(), ASKED)),
-    with_lab(Gate("migrate", "an old master with UEFI, LVM and xfs is migrated into a VM", _folder("migrate", timeout=5400), ASKED)),
+    with_lab(Gate("migrate", "an old master with UEFI, LVM and xfs is migrated into a VM", _folder("migrate"), ASKED)),
     with_lab(Gate("rehearse", "rehearsals of the master's copy: successful, failing, killed, repeated", _folder("rehearse"), ASKED)),
-    with_lab(Gate("guide", "the guide for the first footprint, literally, on VMs of a cloud image", _folder("guide", timeout=10800), ASKED)),
-    with_lab(Gate("e2e", "the complete flow", _folder("e2e", timeout=3600), TEST, lane=BESIDE)),
+    with_lab(Gate("guide", "the guide for the first footprint, literally, on VMs of a cloud image", _folder("guide"), ASKED)),
+    with_lab(Gate("e2e", "the complete flow", _folder("e2e"), TEST, lane=BESIDE)),
     with_lab(Gate("molecule", "user stories of servers and their virtual machines", _stories(False), TEST, lane=BESIDE)),
     *LONG,
 )
@@ -383,7 +384,8 @@ def main(arguments: t.Sequence[str] | None = None) -> int:
         return 0
     chosen = [gate for gate in GATES if (gate.name in wanted.only if wanted.only else wanted.suite in gate.suites)]
     os.environ.update(workspace.environment(), **({"RESUME": "1"} if wanted.resume else {}))
-    return run_all(chosen, OUTPUT, Record(OUTPUT / "passed.json", workspace.code_state(), wanted.resume))
+    with leftovers.run():
+        return run_all(chosen, OUTPUT, Record(OUTPUT / "passed.json", workspace.code_state(), wanted.resume))
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ class GateLab:
             registry.promise(self.name)
         try:
             argv = [COMMAND, "down"]
-            down = subprocess.run(argv, env={**os.environ, "LAB_NAME": self.name}, capture_output=True, text=True, check=False, timeout=180)
+            down = subprocess.run(argv, env={**os.environ, "LAB_NAME": self.name}, capture_output=True, text=True, check=False, timeout=600)
             if down.returncode:
                 raise RuntimeError(f"cannot remove the lab of an earlier run: {down.stderr.strip()}")
             with registry.locked():
@@ -123,7 +123,7 @@ def with_lab(gate: Gate) -> Gate:
         for step in gate.cleanup():
             yield inside(step)
         if lab.cidr:
-            yield Step([COMMAND, "down"], workspace.ROOT, env=lab.environment, timeout=180)
+            yield Step([COMMAND, "down"], workspace.ROOT, env=lab.environment)
             lab.release()
 
     return dataclasses.replace(gate, steps=steps, cleanup=cleanup)

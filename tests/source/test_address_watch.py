@@ -13,6 +13,8 @@ import typing as t
 import pytest
 from address_watch import AddressWatch, Round, summary
 
+from tests.support import leftovers
+
 BRIDGE, CLAIMED = "rfwatch0", "192.0.2.2"
 
 
@@ -30,9 +32,12 @@ def machines() -> t.Iterator[list[str]]:
             subprocess.run(["ip", *argv], stderr=subprocess.DEVNULL, check=False)
 
     clear()
+    for name in (BRIDGE, "rfw0", "rfw1"):
+        leftovers.note("link", name)
     ip("link", "add", BRIDGE, "type", "bridge")
     ip("link", "set", BRIDGE, "up")
     for number, name in enumerate(names):
+        leftovers.note("netns", name)
         ip("netns", "add", name)
         ip("link", "add", f"rfw{number}", "type", "veth", "peer", "name", "eth0", "netns", name)
         ip("link", "set", f"rfw{number}", "master", BRIDGE, "up")

@@ -18,6 +18,7 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import io_fence
+from tests.support import leftovers
 
 HERE = f"f{os.getpid() % 100000}"
 HOST, VM, CLIENT, OTHER = (f"{HERE}-{each}" for each in ("host", "vm", "client", "other"))
@@ -66,6 +67,7 @@ def mac(namespace: str, interface: str) -> str:
 def fixture_network(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> t.Iterator[None]:
     """Create two bridges of the host; the VM is connected to both, the others to the first."""
     for each in (HOST, VM, CLIENT, OTHER):
+        leftovers.note("netns", each)
         subprocess.run(["ip", "netns", "add", each], check=True)
     for bridge in ("br0", "br1"):
         sh(HOST, "ip", "link", "add", bridge, "type", "bridge")

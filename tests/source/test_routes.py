@@ -13,6 +13,7 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_network
+from tests.support import leftovers
 
 NAMESPACE = f"r{os.getpid() % 100000}"
 ADDRESS, TEMPORARY = "10.9.0.2", "10.9.0.3"
@@ -38,6 +39,7 @@ def fixture_run(monkeypatch: pytest.MonkeyPatch) -> t.Iterator[t.Callable[..., t
     def run(argv: list[str], **more: t.Any) -> t.Any:
         return real(["ip", "netns", "exec", NAMESPACE, *argv], **more)
 
+    leftovers.note("netns", NAMESPACE)
     subprocess.run(["ip", "netns", "add", NAMESPACE], check=True)
     try:
         monkeypatch.setattr(io_network, "run", run)

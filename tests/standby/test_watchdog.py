@@ -10,7 +10,6 @@ The server is emulated and has Debian's kernel and an emulated i6300esb; its sta
 from __future__ import annotations
 
 import pathlib
-import tempfile
 import time
 import typing as t
 
@@ -18,6 +17,8 @@ import pytest
 from standby_automatic import begun, logs, ready, running
 from standby_pair import CLUSTER, ROOT, VM, Pair, Refused, Server, Trio, eventually
 from watchdog_server import Guarded, Machine, Watched
+
+from tests.support import leftovers
 
 LOGS = ROOT / "tests" / "output" / "standby"
 #: Seconds after which the watchdog resets a server, which the i6300esb counts as 20.3; and what QEMU may be late on a machine with other work.
@@ -47,8 +48,8 @@ KILL = "pkill -KILL -f '[_]standby.run_lease' && echo service killed > /dev/ttyS
 def fixture_machine(servers: Pair) -> t.Iterator[Machine]:
     """Return the emulated server, up."""
     # sockets live there, so its name is short
-    with tempfile.TemporaryDirectory(prefix="rfdog-", dir="/var/tmp") as folder:
-        machine = Machine(pathlib.Path(folder), "metal3")
+    with leftovers.folder("rfdog") as folder:
+        machine = Machine(folder, "metal3")
         machine.wire.start()
         try:
             machine.on()

@@ -95,7 +95,7 @@ def test_a_failure_does_not_stop_the_rest(tmp_path: pathlib.Path, capsys: pytest
     [
         gate("empty"),
         engine.Gate("broken", "broken", lambda: iter([1 // 0]), frozenset()),
-        gate("late", "sleep 60", timeout=0.2),
+        gate("hangs", "sleep 60", silence=0.2),
         gate("warns", "echo WARNING: x", refuse="^WARNING"),
         gate("silent", "true", expect=["hello"]),
         gate("dirty", "true", cleanup="false"),
@@ -108,6 +108,17 @@ def test_what_is_not_a_pass_is_a_failure(bad: engine.Gate, tmp_path: pathlib.Pat
     code, last = run(tmp_path, capsys, gate("good", "true"), bad)
     assert code == 1
     assert re.search(r" [1-9]\d* failed", last)
+
+
+@pytest.mark.parametrize("script", ["for _ in 1 2 3 4; do sleep 0.5; echo x; done", "timeout 2 sh -c 'while :; do :; done' || :"], ids=["prints", "works"])
+def test_a_slow_command_is_not_ended(script: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "IDLE", 0.05)
+    assert run(tmp_path, capsys, gate("slow", script, silence=1.0)) == (0, "1 passed, 0 failed")
+
+
+def test_the_slowest_gates_are_named(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert engine.run_all([gate("short", "true"), gate("long", "sleep 0.6")], tmp_path) == 0
+    assert re.search(r"slowest: long 1 s, short 0 s; logs: ", capsys.readouterr().out)
 
 
 def test_reports_of_others_are_neither_counted_nor_removed(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
