@@ -21,15 +21,10 @@ import threading
 import time
 import typing as t
 
+import processes
 from counts import Count, count_exit, count_junit, table
 from record import Record
 
-#: Seconds for a command to end after SIGTERM; removing a lab takes a while.
-GRACE = 60
-#: Seconds after which a command hangs: it printed nothing, and its processes used less than ``IDLE`` seconds of processor time. A limit of
-#: its duration would fail on a slow or busy machine, where the same command only takes longer.
-SILENCE = 1200.0
-IDLE = 5.0
 NICE = "10"
 MAIN, BESIDE, ASIDE = LANES = ("main", "beside", "aside")
 _CONSOLE = threading.Lock()
@@ -55,7 +50,7 @@ class Step:
     env: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
     reports: pathlib.Path | None = None
     report_names: str = "*.xml"
-    silence: float = SILENCE
+    silence: float = processes.SILENCE
     refuse: str | None = None
     expect: t.Sequence[str] = ()
 
@@ -116,33 +111,6 @@ class Log:
         self._file.close()
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    """End a command and all processes it started; return when none of them is running."""
-    for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, 10)):
-        try:
-            os.killpg(process.pid, number)
-        except ProcessLookupError:
-            return
-        until = time.monotonic() + patience
-        while time.monotonic() < until:
-            process.poll()
-            if not _runs(process.pid):
-                return
-            time.sleep(0.05)
-
-
-def _runs(group: int) -> bool:
-    """Return whether a process of a process group is running; zombies are not."""
-    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _parent, its_group = stat.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[:3]
-        except (OSError, ValueError):
-            continue
-        if int(its_group) == group and state not in "ZX":
-            return True
-    return False
-
-
 class Lane(threading.Thread):
     """Runs gates one after the other. ``stop`` ends the running gate with its cleanup, and starts no other.
 
@@ -184,7 +152,7 @@ class Lane(threading.Thread):
             self._stopped.set()
             process = self._process
         if process:
-            _end(process)
+            processes.end(process)
 
     def _seen(self) -> bool:
         return not any(lane.is_alive() for lane in self._before)
@@ -234,7 +202,7 @@ class Lane(threading.Thread):
         except OSError as error:
             log.line(f"cannot run {step.argv[0]}: {error}")
             return Count(failed=1), f"cannot run {step.argv[0]}"
-        watch = Watch(process, step.silence)
+        watch = processes.Watch(process, step.silence)
         watch.start()
         refused = ""
         wanted = list(step.expect)
@@ -248,7 +216,7 @@ class Lane(threading.Thread):
                 wanted = [pattern for pattern in wanted if not re.search(pattern, text)]
             rc = process.wait()
         except BaseException:
-            _end(process)
+            processes.end(process)
             raise
         finally:
             watch.stop()
@@ -290,56 +258,6 @@ class Lane(threading.Thread):
         if self._back:
             _step_back(process.pid)
         return process
-
-
-class Watch(threading.Thread):
-    """Ends a command that hangs."""
-
-    def __init__(self, process: subprocess.Popen[str], silence: float) -> None:
-        super().__init__(daemon=True)
-        self.late = False
-        self._process, self._silence = process, silence
-        self._over = threading.Event()
-        self._active, self._used = time.monotonic(), 0.0
-
-    def heard(self) -> None:
-        """The command has printed a line."""
-        self._active = time.monotonic()
-
-    def stop(self) -> None:
-        """The command has ended."""
-        self._over.set()
-
-    def run(self) -> None:
-        while not self._over.wait(min(5.0, self._silence / 4)):
-            used = _processor_time(self._process.pid)
-            # less, if processes have ended
-            if not self._used <= used < self._used + IDLE:
-                self._active, self._used = time.monotonic(), used
-            if time.monotonic() - self._active > self._silence:
-                self.late = True
-                _end(self._process)
-                return
-
-
-def _processor_time(pid: int) -> float:
-    """Return the seconds of processor time of a process and all its descendants, with those that have ended."""
-    children: dict[int, list[int]] = {}
-    used: dict[int, int] = {}
-    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
-        try:
-            words = stat.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-        except OSError:
-            continue  # it has ended
-        number = int(stat.parts[2])
-        children.setdefault(int(words[1]), []).append(number)
-        used[number] = sum(map(int, words[11:15]))
-    found, total = [pid], 0
-    while found:
-        number = found.pop()
-        total += used.get(number, 0)
-        found += children.get(number, ())
-    return total / os.sysconf("SC_CLK_TCK")
 
 
 def _step_back(pid: int) -> None:

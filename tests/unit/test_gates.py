@@ -25,6 +25,7 @@ sys.path.insert(0, str(RUNNER))
 import counts  # noqa: E402
 import engine  # noqa: E402
 import gates  # noqa: E402
+import processes  # noqa: E402
 import record  # noqa: E402
 import workspace  # noqa: E402
 
@@ -112,7 +113,7 @@ def test_what_is_not_a_pass_is_a_failure(bad: engine.Gate, tmp_path: pathlib.Pat
 
 @pytest.mark.parametrize("script", ["for _ in 1 2 3 4; do sleep 0.5; echo x; done", "timeout 2 sh -c 'while :; do :; done' || :"], ids=["prints", "works"])
 def test_a_slow_command_is_not_ended(script: str, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "IDLE", 0.05)
+    monkeypatch.setattr(processes, "IDLE", 0.05)
     assert run(tmp_path, capsys, gate("slow", script, silence=1.0)) == (0, "1 passed, 0 failed")
 
 
