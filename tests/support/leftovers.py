@@ -118,7 +118,7 @@ def _marked() -> set[int]:
 
 
 def _processes(file: str) -> t.Iterator[tuple[int, list[bytes]]]:
-    """The processes, each with the words of a file in ``/proc``."""
+    """The processes, each with the strings of a file in ``/proc``."""
     for path in pathlib.Path("/proc").glob(f"[0-9]*/{file}"):
         # it has ended, or is another user's
         with contextlib.suppress(OSError):
