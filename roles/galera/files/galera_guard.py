@@ -75,14 +75,19 @@ class Guard:
         """Look once, and act if necessary."""
         try:
             connection = pymysql.connect(unix_socket=self.path, user="root", connect_timeout=2, read_timeout=5, write_timeout=5)
+        except (pymysql.MySQLError, OSError):
+            # stopped or still starting: systemd handles this
+            self.since = None
+            return
+        try:
             with connection, connection.cursor() as cursor:
                 status = read(cursor, "STATUS LIKE 'wsrep\\_%'")
                 variables = read(cursor, "VARIABLES WHERE variable_name IN ('datadir', 'wsrep_cluster_address')")
                 self._rejoin(status, variables["datadir"])
                 self._form(cursor, status, variables.get("wsrep_cluster_address", ""))
-        except (pymysql.MySQLError, OSError):
-            # stopped or still starting: systemd handles this
+        except (pymysql.MySQLError, OSError) as error:
             self.since = None
+            print(f"<3>the server refused or did not answer a request: {error}", flush=True)
 
     def _rejoin(self, status: t.Mapping[str, str], folder: str) -> None:
         self.full, now = after_full_disk(status, free_part(folder), self.full)

@@ -31,6 +31,7 @@ class Server:
         self.done: list[str] = []
         self._found: t.Any = ()
         self.code = 0
+        self.refuses = False
 
     def connect(self, **unused: t.Any) -> Server:
         if self.status is None:
@@ -51,6 +52,8 @@ class Server:
             self._found = tuple((self.status or {}).items())
         elif statement.startswith("SHOW GLOBAL VARIABLES"):
             self._found = (("datadir", "/var/lib/mysql/"), ("wsrep_cluster_address", "gcomm://a,b,c?pc.wait_prim=yes"))
+        elif self.refuses:
+            raise RuntimeError("1210: cannot be changed while the wsrep-provider plugin is loaded")
         else:
             self.done.append(statement)
 
@@ -122,3 +125,12 @@ def test_a_missing_component_is_formed_when_all_members_stay_connected(guard: t.
     formed = "SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true'"
     assert not looks(guard, server, (APART, 0.5), (None, 0.5), (APART, 0.5), (SYNCED, 0.5), (APART, 0.5))
     assert looks(guard, server, (APART, 0.5)) == [formed]
+
+
+def test_an_error_of_the_server_is_reported(guard: t.Any, server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    server.refuses = True
+    assert not looks(guard, server, (APART, 0.5), (APART, 0.5))
+    assert "1210: cannot be changed" in capsys.readouterr().out
+    # a server that is stopped or starting is systemd's concern
+    looks(guard, server, (None, 0.5))
+    assert not capsys.readouterr().out
