@@ -86,6 +86,14 @@ options:
     type: list
     elements: str
     default: []
+  adopt_disks:
+    description:
+      - Names of disks with an image (as in RV(vms[].disks[].name), or V(POOL/NAME)) that use an existing volume with its content.
+      - By default a volume that exists, but that the VM did not have, is an error, because the content would not be that of the image - the
+        disk of a removed VM, for example. A name whose volume does not exist is an error as well. Not needed for disks without an image.
+    type: list
+    elements: str
+    default: []
   only:
     description:
       - Limit the call to VMs with these ids; default all of O(vms). The other VMs are read and checked, and left unchanged.

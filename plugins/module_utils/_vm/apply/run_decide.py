@@ -34,10 +34,10 @@ def decide(gathered: run_work.Gathered) -> list[run_work.Work]:
     failures = [work.failure for work in works if work.failure is not None and not isinstance(work.failure, model_errors.RefusedError)]
     if failures and len(failures) == len(works):
         raise failures[0]
-    if request.recreate_disks:
+    for option in ("recreate_disks", "adopt_disks") if request.recreate_disks or request.adopt_disks else ():
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import run_missing
 
-        run_missing.check_names(request.recreate_disks, works, request.pool)
+        run_missing.check_names(option, getattr(request, option), works, request.pool)
     return works
 
 
@@ -175,6 +175,7 @@ class _Decider:
             keep=keep,
             seen=seen,
             recreate=self.request.recreate_disks,
+            adopt=self.request.adopt_disks,
         )
         work.vm, work.prepared, work.wanted, result = vm, prepared, self._wanted(vm, prepared), work.result
         result.name, result.macs = prepared.name, xml_domain.macs_of(prepared.document)
