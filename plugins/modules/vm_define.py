@@ -29,7 +29,7 @@ description:
   - Existing volumes are never overwritten. They grow with the details, also while the VM is running, and never shrink.
   - A missing volume of an existing VM is never replaced by an empty one; see O(recreate_disks). Nor does a new disk silently get old content; see O(adopt_disks).
 requirements:
-  - python3-libvirt, python3-lxml and python3-jinja2 on the host
+  - python3-libvirt, python3-lxml and python3-jinja2 on the host, python3-yaml for cloud-init data as text
   - qemu-utils on the host, for qcow2 volumes and base images
   - xorriso on the host, for VMs with C(user_data), C(network_config), C(meta_data) or O(authorized_keys)
 attributes:

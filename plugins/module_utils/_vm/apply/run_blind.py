@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
@@ -15,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare impo
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.plan_isolation import container_warnings
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_cloud_init
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_seed_check, model_cloud_init
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import run_volumes
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_render, xml_template
 
@@ -51,6 +52,10 @@ def predict(
             if request.state not in ("absent", "rolled_back"):
                 # the proof is made when the host is prepared
                 choice.check(vm, kind, exists=True)
+                # without PyYAML, which the preparation installs, the seed is checked when it is written
+                with contextlib.suppress(model_errors.BackendError):
+                    if vm.cloud_init is not None:
+                        io_seed_check.check(vm.cloud_init, vm.path)
         except model_errors.InputError as error:
             failures.append(error)
             results.append(run_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), error=str(error)))

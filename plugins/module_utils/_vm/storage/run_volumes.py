@@ -98,6 +98,11 @@ def plan(
     steps.unfinished = bool(pending and volumes) and store.place(volumes[0].pool, volumes[0].disk.name) in pending
     if hypervisor == "lxc" or xml_variables.seed_used(template):
         steps.seed = _plan_seed(vm, steps, pool, hypervisor, config)
+        if steps.seed is not None and steps.seed.writes and vm.cloud_init is not None:
+            # imported for new content only: each import costs every run
+            from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_seed_check
+
+            io_seed_check.check(vm.cloud_init, vm.path)
         steps.seed_waits = steps.seed is not None and live is not None and xml_devices.seed_waits(live, xml_metadata.SEED_NAMESPACE)
     if vm.host_key is not None or vm.authorized_keys:
         # imported on demand: each import costs every run
