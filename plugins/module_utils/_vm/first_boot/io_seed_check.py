@@ -15,7 +15,7 @@ import email
 import json
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors, model_packages
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_cloud_init
 
 _JINJA = "## template: jinja"
@@ -121,7 +121,7 @@ def _load(text: str, path: str) -> t.Any:
     try:
         import yaml
     except ImportError as error:
-        raise model_errors.BackendError("PyYAML is not installed, so cloud-init data cannot be checked.", hint="Install python3-yaml on the host.") from error
+        raise model_packages.missing("yaml") from error
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
         """As in cloud-init."""
