@@ -24,7 +24,8 @@ options:
         test guest, once per boot of the host, also in check mode. Over a remote connection libvirt's capabilities are used. A VM that
         is new on the host is refused without that proof.
       - C(nics) is a list of mappings with C(bridge) or C(network), and C(name), C(vlan), C(mac), C(model), C(virtualport). The
-        MAC is derived from C(name), or from the position in the list if C(name) is not set.
+        MAC is derived from C(name), or from the position in the list if C(name) is not set. C(vlan) is refused where libvirt does not
+        support it - on a Linux bridge before libvirt 11.0, and on libvirt networks that are neither bridges nor SR-IOV cards.
       - C(disks) is a list of mappings with C(size) (GiB or a unit), C(image) (base image in the folder C(images) of the
         pool), C(backing) (a qcow2 overlay on the image instead of a copy), C(format) (V(raw) or V(qcow2)), C(pool), C(name),
         C(target), C(bus), C(serial), C(protected), C(shareable), C(mount) (containers). C(vda_size) is the size of the first disk. A
