@@ -160,7 +160,8 @@ options:
     description:
       - Take over an unmanaged domain with the name or the UUID of a VM. It keeps its UUID, its MACs and the location of its
         disks, now and in later runs; NICs and disks of the details are matched by position, or by C(target).
-      - Everything else is changed as the template requires; additional elements of the domain are kept. O(state=rolled_back) restores the
+      - With a packaged template, everything that O(vms) does not name stays as it is, for example the clock, the CPU model and the model of
+        a NIC. A template of your own applies as it is written. Additional elements of the domain are kept. O(state=rolled_back) restores the
         original definition.
       - By default such a domain is refused.
     type: bool
