@@ -24,7 +24,8 @@ options:
         test guest, once per boot of the host, also in check mode. Over a remote connection libvirt's capabilities are used. A VM that
         is new on the host is refused without that proof.
       - C(nics) is a list of mappings with C(bridge) or C(network), and C(name), C(vlan), C(mac), C(model), C(virtualport). The
-        MAC is derived from C(name), or from the position in the list if C(name) is not set.
+        MAC is derived from C(name), or from the position in the list if C(name) is not set. C(vlan) is refused where libvirt does not
+        support it - on a Linux bridge before libvirt 11.0, and on libvirt networks that are neither bridges nor SR-IOV cards.
       - C(disks) is a list of mappings with C(size) (GiB or a unit), C(image) (base image in the folder C(images) of the
         pool), C(backing) (a qcow2 overlay on the image instead of a copy), C(format) (V(raw) or V(qcow2)), C(pool), C(name),
         C(target), C(bus), C(serial), C(protected), C(shareable), C(mount) (containers). C(vda_size) is the size of the first disk. A
@@ -83,6 +84,14 @@ options:
         empty. The usual fix is to restore the volume, to mount its file system or to start its pool.
       - Existing volumes are left unchanged. A disk or VM with C(protected) and a disk that a running VM still has open are refused in
         any case. A name that no disk in O(vms) has is an error.
+    type: list
+    elements: str
+    default: []
+  adopt_disks:
+    description:
+      - Names of disks with an image (as in RV(vms[].disks[].name), or V(POOL/NAME)) that use an existing volume with its content.
+      - By default a volume that exists, but that the VM did not have, is an error, because the content would not be that of the image - the
+        disk of a removed VM, for example. A name whose volume does not exist is an error as well. Not needed for disks without an image.
     type: list
     elements: str
     default: []
@@ -151,7 +160,8 @@ options:
     description:
       - Take over an unmanaged domain with the name or the UUID of a VM. It keeps its UUID, its MACs and the location of its
         disks, now and in later runs; NICs and disks of the details are matched by position, or by C(target).
-      - Everything else is changed as the template requires; additional elements of the domain are kept. O(state=rolled_back) restores the
+      - With a packaged template, everything that O(vms) does not name stays as it is, for example the clock, the CPU model and the model of
+        a NIC. A template of your own applies as it is written. Additional elements of the domain are kept. O(state=rolled_back) restores the
         original definition.
       - By default such a domain is refused.
     type: bool

@@ -27,9 +27,9 @@ description:
   - A definition is edited in place, so device addresses and all elements that the template does not contain are kept. It is never removed and
     created again, and the previous definition is kept (O(state=rolled_back)). Display passwords are kept.
   - Existing volumes are never overwritten. They grow with the details, also while the VM is running, and never shrink.
-  - A missing volume of an existing VM is never replaced by an empty one; see O(recreate_disks).
+  - A missing volume of an existing VM is never replaced by an empty one; see O(recreate_disks). Nor does a new disk silently get old content; see O(adopt_disks).
 requirements:
-  - python3-libvirt, python3-lxml and python3-jinja2 on the host
+  - python3-libvirt, python3-lxml and python3-jinja2 on the host, python3-yaml for cloud-init data as text
   - qemu-utils on the host, for qcow2 volumes and base images
   - xorriso on the host, for VMs with C(user_data), C(network_config), C(meta_data) or O(authorized_keys)
 attributes:
@@ -359,6 +359,7 @@ def main() -> None:
             "remove_disks": {"type": "bool", "default": False},
             "wipe": {"type": "bool", "default": False},
             "recreate_disks": {"type": "list", "elements": "str", "default": []},
+            "adopt_disks": {"type": "list", "elements": "str", "default": []},
             "autostart": {"type": "bool", "default": True},
             "pool": {"type": "str", "default": "default"},
             "uri": {"type": "str"},

@@ -108,7 +108,8 @@ def test_existing_volume_is_never_overwritten(host: VmHost) -> None:
     host.ssh("sh", "-c", "'tr \\\\000 x < /dev/zero | dd of=/dev/vg0/m3-disk0 bs=1M count=8 iflag=fullblock oflag=direct status=none'")
     # made beside libvirt, which does not know it yet
     older = {**COUNTER, "id": "m3", "disks": [{"size": "8MiB", "pool": "fast", "name": "m3-disk0", "image": "counter"}]}
-    assert define(host, older, state="present")["vms"][0]["actions"] == ["define", "autostart_on"]
+    assert "adopt_disks: [m3-disk0]" in define(host, older, state="present")["msg"]
+    assert define(host, older, state="present", adopt_disks=["m3-disk0"])["vms"][0]["actions"] == ["define", "autostart_on"]
     assert host.ssh("dd if=/dev/vg0/m3-disk0 bs=4096 count=1 iflag=direct status=none").stdout == "x" * 4096
     assert define(host, older, state="absent")["changed"]
     host.ssh("lvremove", "--yes", "vg0/m3-disk0")
@@ -156,7 +157,7 @@ def test_removed_volume_is_wiped_first(host: VmHost, tmp_path: pathlib.Path) -> 
     begins = int(float(host.ssh("pvs", "--noheadings", "--units", "b", "--nosuffix", "-o", "pe_start", "/dev/vdc").stdout)) + extent * 4 * MIB
     kept = define(host, state="absent")
     assert kept["changed"] and set(volumes(host)) == {"m1-disk0", "m1-disk1"}, kept
-    assert define(host, state="present")["changed"]
+    assert define(host, state="present", adopt_disks=["m1-disk0"])["changed"]
     assert counted(host)[0] > 0
     gone = define(host, state="absent", remove_disks=True, wipe=True)
     assert gone["changed"] and volumes(host) == {}, gone

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import ipaddress
 import math
+import sys
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
@@ -56,7 +57,7 @@ def need_cryptography() -> None:
     """
     if x509 is None:
         raise BackendError(
-            "the Python library cryptography is not installed on this host.",
+            f"the Python interpreter of this host, {sys.executable}, cannot import cryptography.",
             hint="Install it, or run this on the control node with ansible_python_interpreter set to ansible_playbook_python.",
         )
 

@@ -11,10 +11,11 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of, shown
 
 #: The similarity from which a name is taken for a misspelt one, where unknown names are valid.
 SLIP = 0.75
+_MAC = re.compile(r"\A[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
 
 
 def choice(value: t.Any, choices: t.Sequence[str], path: str) -> str:
@@ -93,6 +94,20 @@ def ipv4(value: t.Any, path: str) -> str:
         return str(ipaddress.IPv4Address(str(value)))
     except ValueError as error:
         raise InputError(f"{value!r} is not an IPv4 address.", path, "Write an address such as 192.0.2.10.") from error
+
+
+def parse_mac(value: t.Any, path: str) -> str:
+    """Return the MAC address of a network card in lower case, with colons.
+
+    :raises InputError: any other value; YAML reads an address of decimal digits without quotes as a number.
+    """
+    hint = "Write the address in quotes: '52:54:00:12:34:56'."
+    if not isinstance(value, str):
+        raise InputError("is required." if value is None else f"is {kind_of(value)}, not a MAC address.", path, hint)
+    mac = value.lower().replace("-", ":")
+    if not _MAC.match(mac) or int(mac[:2], 16) & 1:
+        raise InputError(f"{shown(value)} is not a MAC address of a network card.", path, hint)
+    return mac
 
 
 def matched(value: t.Any, pattern: re.Pattern[str], path: str, hint: str) -> str | None:

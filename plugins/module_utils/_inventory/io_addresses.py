@@ -15,6 +15,7 @@ import urllib.parse
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_packages import missing
 
 try:
     import libvirt
@@ -118,7 +119,7 @@ def domain_addresses(uri: str, uuids: t.Sequence[str], source: str, timeout: flo
     :raises BackendError: the binding is not installed, or the connection failed.
     """
     if libvirt is None:
-        raise BackendError("Python's libvirt binding is not installed here", hint="Install python3-libvirt, or remove libvirt_uri.")
+        raise missing("libvirt")
     kinds = {
         "lease": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE,
         "agent": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT,

@@ -10,16 +10,15 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, choice, number
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, choice, number, parse_mac
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_size
 
 UEFI, BIOS = "uefi", "bios"
 KEYS = ("memory", "cpus", "disks", "nics", "firmware", "virtualization")
 _DISK_KEYS = ("serial", "size")
 _NIC_KEYS = ("mac", "link", "neighbor", "port")
-_EXAMPLE = "Write {memory: 64 GiB, cpus: 16, disks: [{serial: S4EVNX0, size: 960 GB}], nics: [{mac: 52:54:00:12:34:56}]}."
+_EXAMPLE = "Write {memory: 64 GiB, cpus: 16, disks: [{serial: S4EVNX0, size: 960 GB}], nics: [{mac: '52:54:00:12:34:56'}]}."
 _MOST_CPUS = 65536
-_MAC = re.compile(r"\A(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}\Z")
 _SERIAL = re.compile(r"\A[^\s\x00-\x1f](?:[^\x00-\x1f]*[^\s\x00-\x1f])?\Z")
 
 
@@ -104,14 +103,12 @@ def _disk(entry: t.Any, path: str) -> Disk:
 
 
 def _nic(entry: t.Any, path: str) -> Nic:
-    check_known(entry, _NIC_KEYS, path, "Write {mac: 52:54:00:12:34:56}.")
-    mac = entry.get("mac")
-    if not isinstance(mac, str) or not _MAC.match(mac):
-        raise InputError("is required." if mac is None else f"{mac!r} is not a MAC.", f"{path}.mac", "Write it in quotes, e.g. '52:54:00:12:34:56'.")
+    check_known(entry, _NIC_KEYS, path, "Write {mac: '52:54:00:12:34:56'}.")
+    mac = parse_mac(entry.get("mac"), f"{path}.mac")
     for key in ("neighbor", "port"):
         if entry.get(key) is not None and (not isinstance(entry[key], str) or not entry[key].strip()):
             raise InputError(f"{entry[key]!r} is not text.", f"{path}.{key}", "Write the name that LLDP reports, in quotes.")
-    return Nic(mac.lower(), _flag(entry, "link", path), entry.get("neighbor"), entry.get("port"), path)
+    return Nic(mac, _flag(entry, "link", path), entry.get("neighbor"), entry.get("port"), path)
 
 
 def _flag(entry: t.Mapping[str, t.Any], key: str, path: str) -> bool | None:

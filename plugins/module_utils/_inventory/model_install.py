@@ -11,7 +11,7 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of, shown
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, ipv4, number
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, ipv4, number, parse_mac
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import GIB, parse_size, size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_authorized_keys
 
@@ -24,7 +24,6 @@ _NETWORK_KEYS = ("prefix", "gateway", "dns", "mac")
 _SERIAL = re.compile(r"\A[^\s\x00-\x1f](?:[^\x00-\x1f]*[^\s\x00-\x1f])?\Z")
 _GROUP = re.compile(r"\A[A-Za-z0-9_][A-Za-z0-9_.+]{0,62}\Z")
 _LABEL = re.compile(r"\A(?!-)[A-Za-z0-9-]{1,63}(?<!-)\Z")
-_MAC = re.compile(r"\A(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}\Z")
 
 
 class Lvm(t.NamedTuple):
@@ -168,11 +167,10 @@ def _mac(value: t.Any, known: Known, path: str) -> str:
         if not known.boot_mac:
             raise InputError("is required.", path, "Write the MAC of the network card in quotes, e.g. '52:54:00:12:34:56'.")
         return known.boot_mac.lower()
-    if not isinstance(value, str) or not _MAC.match(value):
-        raise InputError(f"{shown(value)} is not a MAC.", path, "Write it in quotes, e.g. '52:54:00:12:34:56'.")
-    if known.macs and value.lower() not in known.macs:
-        raise InputError(f"{value.lower()} is not one of hardware.nics.", path, f"Use one of {', '.join(known.macs)}, or declare it there.")
-    return value.lower()
+    mac = parse_mac(value, path)
+    if known.macs and mac not in known.macs:
+        raise InputError(f"{mac} is not one of hardware.nics.", path, f"Use one of {', '.join(known.macs)}, or declare it there.")
+    return mac
 
 
 def _keys(value: t.Any, path: str) -> tuple[str, ...]:

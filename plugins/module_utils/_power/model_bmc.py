@@ -10,7 +10,7 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError, kind_of
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, parse_mac
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import secret_name
 
 #: Keys of ``bmc`` in the inventory.
@@ -18,7 +18,6 @@ KEYS = ("address", "user", "secret", "verify_ca", "system", "boot_mac")
 _EXAMPLE = "Write {address: 192.0.2.101, user: operator, secret: bmc/metal1}."
 _HOST = re.compile(r"\A(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?))(?::(?P<port>[0-9]{1,5}))?\Z")
 _USER = re.compile(r"\A[^\s:\x00-\x1f]{1,255}\Z")
-_MAC = re.compile(r"\A(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}\Z")
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -88,11 +87,9 @@ def parse(entry: t.Mapping[str, t.Any], path: str = "bmc") -> Bmc:
     system = entry.get("system")
     if system is not None and (not isinstance(system, str) or not system.strip()):
         raise InputError(f"is {kind_of(system)}, not text.", f"{path}.system", "Write the id, name or UUID of the system, in quotes if it is a number.")
-    mac = entry.get("boot_mac")
-    if mac is not None and (not isinstance(mac, str) or not _MAC.match(mac)):
-        raise InputError(f"{mac!r} is not a MAC.", f"{path}.boot_mac", "Write the MAC of the network card that boots, e.g. 52:54:00:12:34:56.")
+    mac = parse_mac(entry["boot_mac"], f"{path}.boot_mac") if entry.get("boot_mac") is not None else None
     verify = verify_ca(entry.get("verify_ca"), f"{path}.verify_ca")
-    return Bmc(found["v6"] or found["name"], int(found["port"] or 443), entry["user"], verify, system, mac.lower() if mac else None)
+    return Bmc(found["v6"] or found["name"], int(found["port"] or 443), entry["user"], verify, system, mac)
 
 
 def verify_ca(value: t.Any, path: str) -> bool | str:

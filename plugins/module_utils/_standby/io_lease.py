@@ -25,6 +25,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby.io_gran
 
 #: A file for each VM that must not run without a lease, named by its UUID; the script of the unit that ends them reads it as well.
 ARMED = pathlib.Path("/var/lib/reduced.footprint/standby-armed")
+#: Of libvirt: the process IDs of its guests, and a folder of the user that they run as; in memory, because the disks may not answer.
+QEMU = pathlib.Path("/run/libvirt/qemu")
 _STATE = RUN / "standby-lease.json"
 _FENCED = RUN / "standby-fenced"
 _PROC = pathlib.Path("/proc")
@@ -71,15 +73,28 @@ def processes(uuid: str) -> list[int]:
     found = []
     for entry in _PROC.iterdir():
         if entry.name.isdigit():
-            try:
+            # it may have ended
+            with contextlib.suppress(OSError):
                 words = (entry / "cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            place = words.index(b"-uuid") if b"-uuid" in words else -1
-            # libvirt starts every guest with it; the name of the emulator may be any
-            if place > 0 and words[place + 1 : place + 2] == [uuid.encode()]:
-                found.append(int(entry.name))
+                place = words.index(b"-uuid") if b"-uuid" in words else -1
+                # libvirt starts every guest with it; the name of the emulator may be any
+                if place > 0 and words[place + 1 : place + 2] == [uuid.encode()] and _is_of_libvirt(entry):
+                    found.append(int(entry.name))
     return found
+
+
+def _is_of_libvirt(entry: pathlib.Path) -> bool:
+    """Whether root or the user of libvirt's guests started a process, or libvirt names it: any user can give a process any arguments.
+
+    Without libvirt's folders every process counts. The script of the unit that ends VMs decides in the same way.
+
+    :raises OSError: the process has ended.
+    """
+    user = next((int(line.split()[1]) for line in (entry / "status").read_text("ascii", "replace").splitlines() if line.startswith("Uid:")), 0)
+    try:
+        return user in (0, (QEMU / "dbus").stat().st_uid) or any((read_text(each) or "").strip() == entry.name for each in QEMU.glob("*.pid"))
+    except OSError:
+        return True
 
 
 def kill(uuid: str, seconds: float) -> bool:

@@ -17,7 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files i
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_timers
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.io_lease import ARMED
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.io_lease import ARMED, QEMU
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_lease import HANG, NONE, REQUIRED, RESTARTS, SOFTWARE, WATCHDOG
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_guard import PERMITS
 
@@ -47,6 +47,15 @@ for left in 5 4 3 2 1 0; do
   for line in $(ls "$armed" | grep -lzxF -f - /proc/[0-9]*/cmdline 2>/dev/null); do
     grep -qzxF -e -uuid "$line" 2>/dev/null || continue
     process=${{line%/cmdline}}
+    # any user can give a process these arguments
+    if owner=$(stat -c %u {QEMU}/dbus 2>/dev/null); then
+      user=
+      while read -r key user rest && [ "$key" != Uid: ]; do user=; done 2>/dev/null <"$process/status"
+      case $user in
+      0 | "$owner") ;;
+      *) grep -qxF "${{process#/proc/}}" {QEMU}/*.pid 2>/dev/null || continue ;;
+      esac
+    fi
     found=1
     kill -KILL "${{process#/proc/}}"
   done

@@ -16,7 +16,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_libvirt_host import LIBVIRT_MISSING, LibvirtHost
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_libvirt_host import LibvirtHost
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import HostFacts, HypervisorProof
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_machine_proof
 
@@ -47,7 +47,7 @@ def _prove_lxc(uri: str, timeout: float) -> tuple[bool, str]:
         with LibvirtHost(uri) as host, _container_root() as root:
             return host.prove_container(_container_xml(root), timeout)
     except BackendError as error:
-        return False, LIBVIRT_MISSING if LIBVIRT_MISSING in error.message else error.message
+        return False, error.message
     except OSError as error:
         return False, f"cannot create a root file system for the container: {error}"
 

@@ -19,10 +19,10 @@ except ImportError:
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_packages import missing
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import PoolCapacity
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import LOGICAL, NETWORK, POOL, FoundNetwork, made_uuid
 
-LIBVIRT_MISSING = "the Python bindings of libvirt are not installed"
 _HINT = "Run the role reduced.footprint.virt_host on this host first."
 
 
@@ -38,7 +38,7 @@ class LibvirtHost:
 
     def __enter__(self) -> LibvirtHost:
         if libvirt is None:
-            raise BackendError(f"{LIBVIRT_MISSING}.", hint=_HINT)
+            raise missing("libvirt")
         # prevents that libvirt also writes its errors to standard error
         libvirt.registerErrorHandler(lambda context, error: None, None)
         try:

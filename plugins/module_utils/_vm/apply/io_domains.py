@@ -86,7 +86,9 @@ class DomainHost:
 
     def __init__(self, uri: str) -> None:
         if LIBVIRT_ERROR is not None:
-            raise model_errors.BackendError("libvirt's Python bindings are not installed.", hint="Install python3-libvirt on the host.") from LIBVIRT_ERROR
+            from ansible_collections.reduced.footprint.plugins.module_utils._core import model_packages
+
+            raise model_packages.missing(*model_packages.VM) from LIBVIRT_ERROR
         # otherwise libvirt prints every error to stderr, including expected ones
         libvirt.registerErrorHandler(lambda unused, error: None, None)
         self.uri = uri

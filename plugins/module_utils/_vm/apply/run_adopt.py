@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import typing as t
 
@@ -15,6 +16,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details impo
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import model_storage
 
 _PLACES = ("file", "block", "dir")
+# what the packaged templates write for every VM → the keys of the details that it can come from
+_DEFAULTS: t.Mapping[str, tuple[str, ...]] = {
+    "cpu": (), "features": ("secure_boot",), "clock": (), "on_poweroff": (), "on_reboot": (), "on_crash": (), "os/boot": ("boot",), "os/init": (),
+    **{f"devices/{tag}": () for tag in ("serial", "console", "channel", "graphics", "video", "rng")}, "devices/controller": ("root_ports",),
+}  # fmt: skip
+# of each device: the part, or the attribute of an element
+_DEVICE_DEFAULTS = {"disk": ("driver", "discard"), "filesystem": (".", "accessmode"), "interface": ("model", None)}
 
 
 def with_identity(vm: model_vm.VmDetails, identity: Identity) -> model_vm.VmDetails:
@@ -61,6 +69,49 @@ def kept_disks(vm: model_vm.VmDetails, identity: Identity) -> dict[str, model_st
         if found is not None:
             kept[disk.target] = model_storage.DiskSource(found.type, found.path, disk.pool or "")
     return kept
+
+
+def leave_defaults(document: t.Any, vm: model_vm.VmDetails, config: t.Any, applied: t.Any | None) -> None:
+    """Remove from a document of a packaged template, in place, what the details do not name: so the domain keeps what it has there.
+
+    :arg config: the definition.
+    :arg applied: the document that was applied last; ``None`` when the domain is adopted now.
+    """
+    given = {key for key, value in vm.given.items() if value not in (None, "")}
+    for path, keys in _DEFAULTS.items():
+        if not given.intersection(keys) and (applied is None or applied.find(path) is None):
+            for element in document.findall(path):
+                element.getparent().remove(element)
+    if "machine" not in given and (applied is None or applied.find("os/type[@machine]") is None):
+        for element in document.findall("os/type"):
+            element.attrib.pop("machine", None)
+    for tags, named in ((("memory", "currentMemory"), vm.memory_given), (("vcpu",), vm.cpu_given)):
+        for tag in () if named else tags:
+            for element in document.findall(tag):
+                document.remove(element)
+            document.extend(copy.deepcopy((config if applied is None else applied).findall(tag)))
+    entries = t.cast(t.Sequence[t.Mapping[str, t.Any]], vm.given.get("nics") or ())
+    models = {nic.mac for nic, entry in zip(vm.nics, entries) if entry.get("model")}
+    mine, found = ({} if each is None else {_device_key(device): device for device in each.iterfind("devices/*")} for each in (applied, config))
+    for device in document.iterfind("devices/*"):
+        key, (name, attribute) = _device_key(device), _DEVICE_DEFAULTS.get(device.tag, (None, None))
+        part = device.find(name) if name else None
+        if part is None or key[1] in models or key not in mine and key not in found:
+            continue
+        # one that this collection has not written yet
+        had = mine[key].find(name) if key in mine else None
+        if attribute is None and had is None:
+            device.remove(part)
+        elif attribute is not None and (had is None or had.get(attribute) is None):
+            part.attrib.pop(attribute, None)
+
+
+def _device_key(device: t.Any) -> tuple[str, str | None]:
+    """What identifies a disk, file system or NIC."""
+    target, mac = device.find("target"), device.find("mac")
+    if device.tag == "interface":
+        return device.tag, mac.get("address", "").lower() if mac is not None else None
+    return device.tag, (target.get("dev") or target.get("dir")) if target is not None else None
 
 
 def _with_place(disk: t.Any, place: str, found: FoundDisk) -> t.Any:

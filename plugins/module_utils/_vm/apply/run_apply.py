@@ -108,6 +108,10 @@ class Applier:
         domain gets its volumes first, so that its definition never names missing ones.
         """
         if work.seen is not None:
+            before = work.seen.owned
+            if before is not None and work.steps is not None and work.steps.pending and work.has(plan_domain.REDEFINE):
+                # the next run must know that the volumes of a killed one belong to this VM
+                self._write_metadata(work, before._replace(pending_disks=(*before.pending_disks, *work.steps.pending)))
             self._create_volumes(work, done)
         for action in run_work.need(work.plan).actions:
             if action in plan_domain.DEFINING:

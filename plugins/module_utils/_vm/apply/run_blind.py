@@ -6,25 +6,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors, model_packages
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_moved, run_result
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_domain, xml_domain
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.plan_isolation import container_warnings
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_cloud_init
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_seed_check, model_cloud_init
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import run_volumes
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_render, xml_template
 
 
 def unprepared(needed: t.Iterable[str], connect: t.Callable[[str], DomainHost]) -> str | None:
     """Why libvirt on this host cannot be queried, or documents not be rendered; ``None`` when both are possible."""
-    for name, failure in (("lxml", xml_domain.LXML_ERROR), ("Jinja2", xml_template.JINJA2_ERROR)):
-        if failure is not None:
-            return f"{name} is not installed for this host's Python."
+    if xml_domain.LXML_ERROR is not None or xml_template.JINJA2_ERROR is not None:
+        return model_packages.missing(*model_packages.VM).message
     try:
         for uri in needed:
             with connect(uri):
@@ -51,6 +51,10 @@ def predict(
             if request.state not in ("absent", "rolled_back"):
                 # the proof is made when the host is prepared
                 choice.check(vm, kind, exists=True)
+                # without PyYAML, which the preparation installs, the seed is checked when it is written
+                with contextlib.suppress(model_errors.BackendError):
+                    if vm.cloud_init is not None:
+                        io_seed_check.check(vm.cloud_init, vm.path)
         except model_errors.InputError as error:
             failures.append(error)
             results.append(run_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), error=str(error)))

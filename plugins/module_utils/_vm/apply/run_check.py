@@ -56,7 +56,7 @@ class HostChecks:
         prepared = run_work.need(work.prepared)
         self._check_name(work, prepared.name)
         before = work.seen.config if work.seen is not None else None
-        known = set() if before is None else {_place(source) for source in before.iterfind("devices/interface/source")}
+        known = set() if before is None else {_place(interface) for interface in before.iterfind("devices/interface")}
         macs = set() if before is None else {mac.get("address", "").lower() for mac in before.iterfind("devices/interface/mac")}
         for index, interface in enumerate(prepared.document.iterfind("devices/interface")):
             mac = interface.find("mac").get("address", "").lower()
@@ -71,7 +71,7 @@ class HostChecks:
                 continue
             kind, message, hint = problem
             path = self._path(work, interface, index, kind)
-            if _place(interface.find("source")) not in known:
+            if _place(interface) not in known:
                 raise model_errors.InputError(message, path, hint)
             if work.has(plan_domain.START):
                 raise model_errors.RefusedError(message, path, hint)
@@ -111,6 +111,10 @@ class HostChecks:
                 return "bridge", f"{bridge!r} is an Open vSwitch bridge.", "Add virtualport: openvswitch to the NIC."
             if kind == io_host_network.BRIDGE and switched:
                 return "bridge", f"{bridge!r} is a Linux bridge, not an Open vSwitch bridge.", "Remove virtualport from the NIC."
+        if interface.find("vlan") is not None and (network or bridge) and not io_host_network.supports_tags(host, interface):
+            where = f"the libvirt network {network!r}" if network else f"the Linux bridge {bridge!r}"
+            hint = "Remove vlan, and use a bridge on the VLAN interface of the host, an Open vSwitch bridge, or for Linux bridges libvirt 11.0 or newer."
+            return "vlan", f"the libvirt of this host does not support VLAN tags of NICs on {where}.", hint
         return None
 
     def _path(self, work: run_work.Work, interface: t.Any, index: int, key: str) -> str:
@@ -120,7 +124,7 @@ class HostChecks:
             source = interface.find("source")
             if key == "mac" and nic.mac == interface.find("mac").get("address", "").lower():
                 return f"{work.vm.path}.nics[{index}].mac"
-            if key != "mac" and source is not None and getattr(nic, key) == source.get(key):
+            if nic.vlan is not None if key == "vlan" else key != "mac" and source is not None and getattr(nic, key) == source.get(key):
                 return f"{work.vm.path}.nics[{index}].{key}"
         return _line_of(work, interface)
 
@@ -150,5 +154,7 @@ class HostChecks:
             raise model_errors.InputError(problem, where, "Install the package ovmf (Debian, Ubuntu) or edk2-ovmf (RHEL) on the host; the role virt_host does.")
 
 
-def _place(source: t.Any) -> tuple[str | None, str | None]:
-    return source.get("bridge"), source.get("network")
+def _place(interface: t.Any) -> tuple[str | None, ...]:
+    source = interface.find("source")
+    found = (source.get("bridge"), source.get("network")) if source is not None else ()
+    return (*found, *(tag.get("id") for tag in interface.iterfind("vlan/tag")))

@@ -13,7 +13,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core import mod
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_work
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import VmResult
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_domain, run_look, xml_domain
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_render
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_render, xml_packaged
 
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
@@ -34,10 +34,10 @@ def decide(gathered: run_work.Gathered) -> list[run_work.Work]:
     failures = [work.failure for work in works if work.failure is not None and not isinstance(work.failure, model_errors.RefusedError)]
     if failures and len(failures) == len(works):
         raise failures[0]
-    if request.recreate_disks:
+    for option in ("recreate_disks", "adopt_disks") if request.recreate_disks or request.adopt_disks else ():
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import run_missing
 
-        run_missing.check_names(request.recreate_disks, works, request.pool)
+        run_missing.check_names(option, getattr(request, option), works, request.pool)
     return works
 
 
@@ -157,17 +157,20 @@ class _Decider:
 
     def _prepare(self, work: run_work.Work, hypervisor: run_render.Hypervisor) -> run_prepared.Prepared:
         """Render the document of a VM whose domain is ``work.seen``."""
-        vm, seen, keep = work.vm, work.seen, None
+        vm, seen, keep, settle, kind = work.vm, work.seen, None, None, hypervisor.type
         identity = self._identity(seen)
-        if identity:
-            from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_adopt import kept_disks, with_identity
+        if seen is not None and identity:
+            from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_adopt
 
-            vm = with_identity(vm, identity)
-            keep = kept_disks(vm, identity)
+            vm = run_adopt.with_identity(vm, identity)
+            keep = run_adopt.kept_disks(vm, identity)
+            if self.gathered.template.source in xml_packaged.PACKAGED.values():
+                settle = functools.partial(run_adopt.leave_defaults, vm=vm, config=seen.config, applied=seen.applied)
+                kind = kind if vm.given.get("hypervisor") else seen.config.get("type")
         prepared = run_render.prepare(
             vm,
             self.request.cluster,
-            hypervisor.type,
+            kind,
             self.gathered.template,
             functools.partial(self.gathered.store, hypervisor.uri),
             self.request.pool,
@@ -175,6 +178,8 @@ class _Decider:
             keep=keep,
             seen=seen,
             recreate=self.request.recreate_disks,
+            adopt=self.request.adopt_disks,
+            settle=settle,
         )
         work.vm, work.prepared, work.wanted, result = vm, prepared, self._wanted(vm, prepared), work.result
         result.name, result.macs = prepared.name, xml_domain.macs_of(prepared.document)
@@ -189,7 +194,12 @@ class _Decider:
             return None
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.xml_device_forms import identity_of
 
-        return identity_of(seen.config if seen.owned is None else run_work.need(seen.applied))
+        found = identity_of(seen.config)
+        if seen.owned is None:
+            return found
+        # what the details did not name so far is as it was
+        applied = identity_of(run_work.need(seen.applied))
+        return applied._replace(macs=applied.macs or found.macs, disks=applied.disks or found.disks)
 
     def _needs(self, work: run_work.Work) -> plan_domain.Needs:
         """Compare the domain with the document; returns what the differences need."""

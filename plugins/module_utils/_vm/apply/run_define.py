@@ -77,9 +77,10 @@ def _requested(request: DefineRequest) -> tuple[tuple[model_vm.VmDetails, ...], 
         raise model_errors.InputError("requires state: absent.", "remove_disks", "Remove it, or set state: absent.")
     if request.wipe and not request.remove_disks:
         raise model_errors.InputError("requires remove_disks: true.", "wipe", "Add remove_disks: true, or remove it.")
-    if request.recreate_disks and request.state in ("absent", "rolled_back"):
-        message = f"is not supported with state: {request.state}, which creates no volumes."
-        raise model_errors.InputError(message, "recreate_disks", "Remove it, or set another state.")
+    for option in ("recreate_disks", "adopt_disks"):
+        if getattr(request, option) and request.state in ("absent", "rolled_back"):
+            message = f"is not supported with state: {request.state}, which creates no volumes."
+            raise model_errors.InputError(message, option, "Remove it, or set another state.")
     listed = model_vm.parse_vms(request.vms, cluster=request.cluster, pool=request.pool)
     vms = select(listed, request.only)
     if request.state in ("absent", "rolled_back") and (request.uri or "").startswith("lxc"):

@@ -46,6 +46,7 @@ class DefineRequest:
     remove_disks: bool = False
     wipe: bool = False
     recreate_disks: t.Sequence[str] = ()
+    adopt_disks: t.Sequence[str] = ()
     force: bool = False
     shutdown_timeout: float = 120
     live_timeout: float = 10

@@ -23,8 +23,7 @@ class FoundDisk:
     bus: str | None
 
 
-@dataclasses.dataclass(frozen=True)
-class Identity:
+class Identity(t.NamedTuple):
     """The identity that an adopted domain keeps; ``disks`` by target or, in containers, by mount point."""
 
     uuid: str

@@ -44,7 +44,9 @@ def parse(text: str) -> t.Any:
     :raises DocumentSyntaxError: the XML is invalid.
     """
     if LXML_ERROR is not None:
-        raise model_errors.BackendError("lxml is not installed for this host's Python.", hint="Install python3-lxml on the host.") from LXML_ERROR
+        from ansible_collections.reduced.footprint.plugins.module_utils._core import model_packages
+
+        raise model_packages.missing(*model_packages.VM) from LXML_ERROR
     parser = etree.XMLParser(remove_blank_text=True, remove_comments=True, resolve_entities=False, no_network=True)
     try:
         document = etree.fromstring(text.strip().encode("utf-8"), parser)

@@ -21,7 +21,8 @@ _MOST_DISK = 1024 * model_size.TIB
 # valid as libvirt domain name, file name, part of a host name and source of an Ansible group name
 _NAME = re.compile(r"\A[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9_-])?\Z")
 _INTERFACE = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._:-]{0,14}\Z")
-_MAC = re.compile(r"\A[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
+# as it is derived and usually written; the others are parsed
+_MAC = re.compile(r"\A[0-9a-f][02468ace](:[0-9a-f]{2}){5}\Z")
 _TARGET = re.compile(r"\A([a-z]{2})[a-z]{1,2}\Z")
 _SERIAL = re.compile(r"\A[A-Za-z0-9_. -]{1,36}\Z")
 _KEY = re.compile(r"\A[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -251,12 +252,13 @@ def _parse_nic(entry: t.Mapping[str, t.Any], path: str, name: str | None, derive
         vlan = int(vlan)
     if vlan is not None and (isinstance(vlan, bool) or not isinstance(vlan, int) or not 1 <= vlan <= 4094):
         raise model_errors.InputError(f"{model_errors.shown(vlan)} is not a valid VLAN tag.", f"{path}.vlan", "Write a number from 1 to 4094.")
-    mac = entry.get("mac") or derived_mac
-    mac = mac.lower().replace("-", ":") if isinstance(mac, str) else mac
-    if not isinstance(mac, str) or not _MAC.match(mac) or int(mac[:2], 16) & 1:
-        raise model_errors.InputError(
-            f"{model_errors.shown(mac)} is not a valid unicast MAC address.", f"{path}.mac", "Remove it, or use an address such as 52:54:00:12:34:56."
-        )
+    fixed = entry.get("mac") not in (None, "")
+    mac = entry["mac"] if fixed else derived_mac
+    if not isinstance(mac, str) or not _MAC.match(mac):
+        # imported only for other spellings: each import slows down every run
+        from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import parse_mac
+
+        mac = parse_mac(mac, f"{path}.mac")
     return Nic(
         bridge=bridge,
         network=network,
@@ -266,7 +268,7 @@ def _parse_nic(entry: t.Mapping[str, t.Any], path: str, name: str | None, derive
         virtualport=_match(entry, "virtualport", _NAME, path, "Use a virtualport type of libvirt, e.g. openvswitch."),
         free={key: entry[key] for key in entry if key not in NIC_KEYS},
         name=name,
-        fixed=bool(entry.get("mac")),
+        fixed=fixed,
     )
 
 

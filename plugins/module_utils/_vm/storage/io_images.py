@@ -18,7 +18,11 @@ DISK_ENDINGS = ("", ".qcow2", ".img", ".raw")
 _ROOT_ENDINGS = ("", ".tar", ".tar.gz", ".tar.xz", ".tar.zst", ".tgz")
 
 _HINT = "Fetch the image again and verify it with its checksum in virt_guests_images."
-_PACKED = (b"\x1f\x8b", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"BZh")
+# those that tar unpacks itself
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bzip2"}
+_ARCHIVES = {b"PK\x03\x04": "zip", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!\x1a\x07": "rar", b"\x04\x22\x4d\x18": "lz4", b"LZIP": "lzip", b"\x5d\0\0\x80\0": "lzma"}
+# enough for all signatures
+HEAD = 512
 # exit codes of qemu-img check: check failed, or errors found
 _BROKEN = (1, 2)
 
@@ -59,6 +63,7 @@ def inspect(name: str, path: pathlib.Path, container: bool, where: str) -> model
     """
     if container:
         return _tar(name, path, where)
+    refuse_packed(_head(path, where), path, where)
     hint = "Install qemu-utils on the host."
     if io_disk_header.has_data_file(path):
         # before qemu-img opens that file: the header can name any file of the host, and a VM would get its content
@@ -86,12 +91,33 @@ def inspect(name: str, path: pathlib.Path, container: bool, where: str) -> model
     return model_storage.Image(name, str(path), form, int(facts["virtual-size"]))
 
 
-def _tar(name: str, path: pathlib.Path, where: str) -> model_storage.Image:
+def refuse_packed(head: bytes, path: str | pathlib.Path, where: str) -> None:
+    """Refuse a packed disk image: every format can be read as a raw one, so a guest would get the packed bytes as its disk.
+
+    :arg head: its first bytes (``HEAD``).
+    :raises InputError: with the kind of archive.
+    """
+    known = {**_COMPRESSED, **_ARCHIVES}
+    packed = next((known[start] for start in known if head.startswith(start)), "tar" if _is_tar(head) else None)
+    if packed is not None:
+        hint = "Unpack it, and use the disk image that is in it, with the suffix of its own format."
+        raise model_errors.InputError(f"{path} is packed ({packed}).", where, hint)
+
+
+def _head(path: pathlib.Path, where: str) -> bytes:
     try:
         with path.open("rb") as stream:
-            head = stream.read(512)
+            return stream.read(HEAD)
     except OSError as error:
         raise model_errors.InputError(f"{path} cannot be read: {error.strerror}.", where, _HINT) from error
-    if head[257:262] != b"ustar" and not head.startswith(_PACKED):
+
+
+def _is_tar(head: bytes) -> bool:
+    return head[257:262] == b"ustar"
+
+
+def _tar(name: str, path: pathlib.Path, where: str) -> model_storage.Image:
+    head = _head(path, where)
+    if not _is_tar(head) and not head.startswith(tuple(_COMPRESSED)):
         raise model_errors.InputError(f"{path} is not a tar archive.", where, _HINT)
     return model_storage.Image(name, str(path), "tar", 0)

@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a missing volume may be created: never in place of one the VM had, unless ``recreate_disks`` names it."""
+"""Whether a missing volume may be created: never in place of one the VM had, unless ``recreate_disks`` names it.
+
+The opposite: a volume that the VM did not have is never used instead of one from an image, unless ``adopt_disks`` names it.
+"""
 
 from __future__ import annotations
 
@@ -100,16 +103,30 @@ def _rescue(vm_name: str, disk: model_parts.Disk, lost: str) -> str:
     )
 
 
-def unknown_disk(name: str, index: int, known: t.Iterable[str]) -> model_errors.InputError:
-    """The error for an entry of ``recreate_disks`` that matches no disk."""
+def unexpected(place: str, disk: model_parts.Disk, path: str) -> model_errors.RefusedError:
+    """The error for a disk whose volume exists, where a new one from an image is wanted."""
+    return model_errors.RefusedError(
+        f"a new disk from the image {disk.image} is wanted, but the volume {place} exists, which may be that of a removed VM.",
+        f"{path}.image",
+        f"To use it with its content: adopt_disks: [{disk.name}]. Otherwise remove the volume, or give the disk another name.",
+    )
+
+
+def nothing_to_adopt(place: str, path: str) -> model_errors.RefusedError:
+    """The error for a disk whose volume is to be adopted, but is missing."""
+    return model_errors.RefusedError(
+        f"adopt_disks names it, but the volume {place} does not exist.", path, "Restore it, or remove it from adopt_disks to get a new volume."
+    )
+
+
+def unknown_disk(name: str, path: str, known: t.Iterable[str]) -> model_errors.InputError:
+    """The error for an entry of an option that matches no disk."""
     names = sorted(set(known))
     near = difflib.get_close_matches(name, names, 1)
     hint = f"Did you mean {near[0]}?" if near else f"The disks are: {', '.join(names) or 'none'}."
-    return model_errors.InputError(f"none of the VMs of this call has a disk {model_errors.shown(name)}.", f"recreate_disks[{index}]", hint)
+    return model_errors.InputError(f"none of the VMs of this call has a disk {model_errors.shown(name)}.", path, hint)
 
 
-def ambiguous_disk(name: str, index: int, matches: t.Sequence[str]) -> model_errors.InputError:
-    """The error for an entry of ``recreate_disks`` that matches several disks."""
-    return model_errors.InputError(
-        f"{model_errors.shown(name)} is the name of several disks: {', '.join(matches)}.", f"recreate_disks[{index}]", "Use POOL/NAME."
-    )
+def ambiguous_disk(name: str, path: str, matches: t.Sequence[str]) -> model_errors.InputError:
+    """The error for an entry of an option that matches several disks."""
+    return model_errors.InputError(f"{model_errors.shown(name)} is the name of several disks: {', '.join(matches)}.", path, "Use POOL/NAME.")

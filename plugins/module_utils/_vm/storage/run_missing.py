@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checks missing volumes: whether the VM had them, and whether ``recreate_disks`` allows creating them again. Reads only."""
+"""Checks volumes that are missing although the VM had them, or exist although it did not; the caller may accept each by name. Reads only."""
 
 from __future__ import annotations
 
@@ -24,14 +24,18 @@ def check(
     path: str,
     seen: run_look.Seen | None,
     recreate: t.Container[str],
+    adopt: t.Container[str],
 ) -> None:
     """Check a disk whose volume is missing.
 
     :arg path: path of the disk in the user's input.
     :arg seen: the VM's existing domain, if any.
     :arg recreate: the disks that may be created again.
-    :raises RefusedError: the VM had that volume, and a new one would be empty.
+    :arg adopt: the disks whose existing volumes are wanted.
+    :raises RefusedError: the VM had that volume, and a new one would be empty; or its content is wanted.
     """
+    if _named(disk, place, adopt):
+        raise plan_volumes_missing.nothing_to_adopt(source.path, path)
     if seen is None:
         return
     plan_volumes_missing.refuse_missing(
@@ -41,10 +45,33 @@ def check(
         source,
         _history(seen, store),
         path=path,
-        recreate=disk.name in recreate or f"{place.name}/{disk.name}" in recreate,
+        recreate=_named(disk, place, recreate),
         protected=disk.protected or vm.protected,
         twin=store.place(place, disk.twin) if disk.twin is not None else None,
     )
+
+
+def check_found(
+    disk: model_vm.Disk,
+    place: model_storage.Pool,
+    source: model_storage.DiskSource,
+    store: io_volumes.VolumeStore,
+    path: str,
+    seen: run_look.Seen | None,
+    adopt: t.Container[str],
+) -> None:
+    """Check a disk with an image whose volume exists; see :func:`check`.
+
+    :raises RefusedError: the VM did not have that volume, and the caller does not name it.
+    """
+    # those of a killed run are in its metadata only
+    had = [] if seen is None else [*_history(seen, store).places.values(), *(seen.owned.pending_disks if seen.owned else ())]
+    if source.path not in had and not _named(disk, place, adopt):
+        raise plan_volumes_missing.unexpected(source.path, disk, path)
+
+
+def _named(disk: model_vm.Disk, place: model_storage.Pool, names: t.Container[str]) -> bool:
+    return disk.name in names or f"{place.name}/{disk.name}" in names
 
 
 def _history(seen: run_look.Seen, store: io_volumes.VolumeStore) -> plan_volumes_missing.History:
@@ -76,8 +103,8 @@ def _paths(document: t.Any, store: io_volumes.VolumeStore) -> dict[str, str]:
     return found
 
 
-def check_names(names: t.Sequence[str], works: t.Iterable[run_work.Work], default_pool: str) -> None:
-    """Check that each entry of ``recreate_disks`` is the name of one disk of the VMs of this call.
+def check_names(option: str, names: t.Sequence[str], works: t.Iterable[run_work.Work], default_pool: str) -> None:
+    """Check that each entry of an option is the name of one disk of the VMs of this call.
 
     A disk keeps the name it was created with, so a VM's plan can have other names than those derived from its details. For
     a VM without a plan they are unknown, and nothing is created for it.
@@ -90,6 +117,6 @@ def check_names(names: t.Sequence[str], works: t.Iterable[run_work.Work], defaul
     for index, name in enumerate(names):
         matches = sorted({whole for short, whole in disks if name in (short, whole)})
         if not matches and all(work.steps is not None for work in works):
-            raise plan_volumes_missing.unknown_disk(name, index, (short for short, unused in disks))
+            raise plan_volumes_missing.unknown_disk(name, f"{option}[{index}]", (short for short, unused in disks))
         if len(matches) > 1:
-            raise plan_volumes_missing.ambiguous_disk(name, index, matches)
+            raise plan_volumes_missing.ambiguous_disk(name, f"{option}[{index}]", matches)

@@ -37,6 +37,7 @@ def plan(
     keep: t.Mapping[str, model_storage.DiskSource] | None = None,
     seen: run_look.Seen | None = None,
     recreate: t.Container[str] = (),
+    adopt: t.Container[str] = (),
 ) -> VolumeSteps:
     """Plan the storage of a VM; nothing is changed.
 
@@ -46,6 +47,7 @@ def plan(
     :arg keep: target → source of the volumes that an adopted domain keeps.
     :arg seen: its existing domain; a missing volume that it names is not created.
     :arg recreate: the disks (by name, or ``pool/name``) whose missing volumes are created nevertheless.
+    :arg adopt: the disks (by name, or ``pool/name``) that keep the content of a volume that the VM did not have.
     :raises InputError: the details do not match the host.
     :raises RefusedError: an existing volume cannot be changed as wanted, or one is missing; other VMs can be processed.
     """
@@ -76,8 +78,10 @@ def plan(
         image = None
         if found is None:
             _refuse_twin(store, place, disk, path)
-            _missing().check(vm, disk, place, source, store, path, seen, recreate)
+            _missing().check(vm, disk, place, source, store, path, seen, recreate, adopt)
             image = store.image(place, disk, path, spare=_spare(store, pool) if disk.image is not None else None)
+        elif disk.image is not None and source.path not in known and not disk.shareable:
+            _missing().check_found(disk, place, source, store, path, seen, adopt)
         one = plan_volume(disk, place, found, image, path, source.path in running)
         refuse_remote(one, path)
         volumes.append(one)
@@ -94,6 +98,11 @@ def plan(
     steps.unfinished = bool(pending and volumes) and store.place(volumes[0].pool, volumes[0].disk.name) in pending
     if hypervisor == "lxc" or xml_variables.seed_used(template):
         steps.seed = _plan_seed(vm, steps, pool, hypervisor, config)
+        if steps.seed is not None and steps.seed.writes and vm.cloud_init is not None:
+            # imported for new content only: each import costs every run
+            from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_seed_check
+
+            io_seed_check.check(vm.cloud_init, vm.path)
         steps.seed_waits = steps.seed is not None and live is not None and xml_devices.seed_waits(live, xml_metadata.SEED_NAMESPACE)
     if vm.host_key is not None or vm.authorized_keys:
         # imported on demand: each import costs every run
@@ -189,7 +198,7 @@ def _check_backing(one: model_storage.VolumePlan, path: str, active: bool) -> li
 
 
 def _missing() -> t.Any:
-    """The module for missing volumes, imported on demand: each import costs every run."""
+    """The module for volumes that are unexpectedly missing or there, imported on demand: each import costs every run."""
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import run_missing
 
     return run_missing

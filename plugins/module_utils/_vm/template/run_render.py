@@ -183,12 +183,15 @@ def prepare(
     keep: t.Mapping[str, model_storage.DiskSource] | None = None,
     seen: run_look.Seen | None = None,
     recreate: t.Container[str] = (),
+    adopt: t.Container[str] = (),
+    settle: t.Callable[[t.Any], None] | None = None,
 ) -> Prepared:
     """Plan the VM's storage and render its document; nothing is changed.
 
     :arg store: returns the storage of the connection; called only for VMs with disks or a seed.
     :arg keep: targets whose volumes an adopted domain keeps.
-    :arg seen: its domain as found, ``recreate`` the disks that may be created again.
+    :arg seen: its domain as found, ``recreate`` the disks that may be created again, ``adopt`` those whose existing volumes may be used.
+    :arg settle: changes the rendered document of an adopted domain.
     :raises FootprintError: with the VM in the path; see :func:`render` and ``run_volumes.plan``.
     """
     steps = None
@@ -196,10 +199,12 @@ def prepare(
         # imported only if needed: each import slows down every run
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import run_volumes
 
-        steps = run_volumes.plan(vm, store(), template, pool=pool, hypervisor=hypervisor, keep=keep, seen=seen, recreate=recreate)
+        steps = run_volumes.plan(vm, store(), template, pool=pool, hypervisor=hypervisor, keep=keep, seen=seen, recreate=recreate, adopt=adopt)
         vm = vm if steps.disks is vm.disks else dataclasses.replace(vm, disks=steps.disks)
     variables = variables_of(vm, cluster, hypervisor, steps.sources if steps else (), steps.template_seed if steps else None)
     rendered, document = render(vm, template, variables)
+    if settle is not None:
+        settle(document)
     try:
         notices = xml_domain.finish(document, vm, cluster, hypervisor, fixed_type)
     except model_errors.TemplateError as error:

@@ -109,7 +109,9 @@ class Template:
         self.jinja2 = is_jinja2(source)
         if self.jinja2:
             if JINJA2_ERROR is not None:
-                raise model_errors.BackendError("Jinja2 is not installed for this host's Python.", hint="Install python3-jinja2 on the host.") from JINJA2_ERROR
+                from ansible_collections.reduced.footprint.plugins.module_utils._core import model_packages
+
+                raise model_packages.missing(*model_packages.VM) from JINJA2_ERROR
             self._missing: list[str] = []
             self._environment = _environment(self._missing)
             self._compiled, parsed = self._compile(source)

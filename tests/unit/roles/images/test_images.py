@@ -27,6 +27,18 @@ def test_an_image_without_checksum_is_refused(checksum: str, right: bool, tmp_pa
     assert (code == 0) == right and ("The checksum starts with its algorithm" in " ".join(output.split())) != right, output
 
 
+@pytest.mark.parametrize(
+    "url, form, right",
+    [("https://site/haos.qcow2.xz", "img", False), ("https://site/one.raw.gz", "raw", False), ("https://site/root.tar.xz", "tar.xz", True),
+     ("https://site/root.tar.xz", None, True), ("https://site/root.txz", "tar.xz", True), ("https://site/one", "qcow2", True)],
+)  # fmt: skip
+def test_a_packed_image_of_a_machine_is_refused(url: str, form: str | None, right: bool, tmp_path: pathlib.Path) -> None:
+    image = {"name": "one", "url": url, "checksum": "sha256:1234", **({"format": form} if form else {})}
+    given = {"images_list": [image], "__images_endings": r"\.(tar|tar\.xz|qcow2|img)$"}
+    code, output = ControlNode(tmp_path).play([tasks_of("images")["Check the names, formats and checksums of the base images"]], **given)
+    assert (code == 0) == right and ("must not be packed" in " ".join(output.split())) != right, output
+
+
 @pytest.mark.parametrize("folder", ["/srv/pool", "/srv/pool/"])
 def test_a_pool_that_is_not_mounted_is_refused(folder: str, tmp_path: pathlib.Path) -> None:
     node = {"node": {"pools": {"fast": {"path": "/srv/pool", "mount": "/srv/pool", "mounted": False}}}}

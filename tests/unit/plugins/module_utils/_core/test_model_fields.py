@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import number
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import number, parse_mac
 
 
 @pytest.mark.parametrize("value, found", [(None, 7), (3, 3), ("3", 3), (3.0, 3)])
@@ -19,3 +19,16 @@ def test_any_other_value_is_refused(value):
     with pytest.raises(InputError) as caught:
         number(value, 7, 1, 10, "replicas.database")
     assert (caught.value.path, caught.value.hint) == ("replicas.database", "Use a number from 1 to 10.")
+
+
+@pytest.mark.parametrize("value", ["52:54:00:ab:cd:ef", "52-54-00-AB-CD-EF", "52:54:00:AB:cd:EF"])
+def test_a_mac_address(value):
+    assert parse_mac(value, "bmc.boot_mac") == "52:54:00:ab:cd:ef"
+
+
+# the numbers are what YAML makes of 52:54:00:12:34:56 and 00:00:00:00:00:00 without quotes
+@pytest.mark.parametrize("value", [41135085296, 0, True, None, "", "52:54:00:12:34", "01:00:5e:00:00:01", "52:54:00:12:34:56\n", ["52:54:00:12:34:56"]])
+def test_the_advice_about_a_mac_address_is_to_quote_it(value):
+    with pytest.raises(InputError) as caught:
+        parse_mac(value, "bmc.boot_mac")
+    assert (caught.value.path, caught.value.hint) == ("bmc.boot_mac", "Write the address in quotes: '52:54:00:12:34:56'.")

@@ -47,12 +47,18 @@ def test_an_address_is_a_host_with_or_without_a_port(address: str, url: str) -> 
         ({"verify_ca": "ca.pem"}, "b.verify_ca"),
         ({"system": 1}, "b.system"),
         ({"adress": "x"}, "b.adress"),
+        ({"boot_mac": "eno1"}, "b.boot_mac"),
     ],
 )
 def test_anything_else_is_refused_with_its_path_and_a_hint(change: dict[str, object], path: str) -> None:
     with pytest.raises(InputError) as raised:
         model_bmc.check_entry({**GOOD, **change}, None, "b")
     assert raised.value.path == path and raised.value.hint
+
+
+def test_a_mac_that_yaml_read_as_a_number_is_to_be_quoted() -> None:
+    with pytest.raises(InputError, match=r"b.boot_mac: is a number, not a MAC address. Write the address in quotes"):
+        model_bmc.check_entry({**GOOD, "boot_mac": 41135085296}, None, "b")
 
 
 @pytest.mark.parametrize("entry", ["192.0.2.101", ["x"], 1])

@@ -24,7 +24,7 @@ def fixture_homes(tmp_path_factory, monkeypatch):
     home = tmp_path_factory.mktemp("server")
     for module, name in (
         (io_copies, "HOME"), (io_store, "HOME"), (io_grants, "HOME"), (io_grants, "WATCHES"), (io_lease, "ARMED"), (io_guard, "GUARDED"),
-        (io_guard, "PERMITS"), (io_lease, "_FENCED"), (io_grants, "_NOTES"), (io_lease, "RUN"), (io_grants, "RUN"), (io_guard, "RUN"),
+        (io_guard, "PERMITS"), (io_lease, "_FENCED"), (io_grants, "_NOTES"), (io_lease, "RUN"), (io_grants, "RUN"), (io_guard, "RUN"), (io_lease, "QEMU"),
     ):  # fmt: skip
         (home / f"{module.__name__.rpartition('.')[2]}-{name}").mkdir()
         monkeypatch.setattr(module, name, home / f"{module.__name__.rpartition('.')[2]}-{name}")

@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
+import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_lease, io_lease_units
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard
 
@@ -25,14 +27,59 @@ def test_only_the_guest_itself_is_ended(guest):
             each.kill()
 
 
+NOBODY, GUESTS = 65534, 64055
+
+
+def script(tmp_path):
+    """The script of the unit, for the folders of the test."""
+    text = io_lease_units._KILLER.replace(str(io_lease_units.ARMED), str(io_lease.ARMED)).replace(str(io_lease_units.PERMITS), str(io_guard.PERMITS))
+    path = tmp_path / "script"
+    path.write_text(text.replace(str(io_lease_units.QEMU), str(io_lease.QEMU)), "ascii")
+    return ["sh", str(path)]
+
+
+@pytest.mark.parametrize(
+    "user, folder, named, counts",
+    [
+        (NOBODY, True, False, False),
+        (NOBODY, True, True, True),
+        (GUESTS, True, False, True),
+        (0, True, False, True),
+        # without libvirt's folder it is unknown whose it is
+        (NOBODY, False, False, True),
+    ],
+)
+@pytest.mark.parametrize("ends", ["service", "script"])
+def test_a_process_of_any_user_is_not_the_guest(tmp_path, user, folder, named, counts, ends):
+    # it waits without a second process
+    process = subprocess.Popen(["/bin/sh", "-c", "read line", "-uuid", UUID], user=user, cwd="/", stdin=subprocess.PIPE)
+    try:
+        if folder:
+            (io_lease.QEMU / "dbus").mkdir(parents=True)
+            os.chown(io_lease.QEMU / "dbus", GUESTS, GUESTS)
+            (io_lease.QEMU / "other.pid").write_text("1")
+            if named:
+                (io_lease.QEMU / "blue-m.pid").write_text(str(process.pid))
+        assert io_lease.processes(UUID) == ([process.pid] if counts else [])
+        io_lease.arm(UUID, 5)
+        if ends == "service":
+            assert io_lease.kill(UUID, 5) or counts
+        else:
+            subprocess.run(script(tmp_path), check=False)
+        if counts:
+            assert process.wait(10) == -9
+        else:
+            assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+
+
 def test_the_script_that_needs_no_python_ends_the_guest(guest, tmp_path):
     io_lease.arm(UUID, 5)
-    script = tmp_path / "script"
-    text = io_lease_units._KILLER.replace(str(io_lease_units.ARMED), str(io_lease.ARMED)).replace(str(io_lease_units.PERMITS), str(io_guard.PERMITS))
-    script.write_text(text, "ascii")
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", UUID])
     (io_guard.PERMITS / "blue-m").touch()
-    assert subprocess.run(["sh", str(script)], check=False).returncode == 0
+    assert subprocess.run(script(tmp_path), check=False).returncode == 0
     guest.wait(5)
     assert other.poll() is None
     other.kill()

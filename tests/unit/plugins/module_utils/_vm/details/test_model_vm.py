@@ -164,7 +164,10 @@ BAD: list[tuple[t.Any, str]] = [
     ([{"id": 1, "nics": [{"bridge": "a", "network": "b"}]}], "vms[0].nics[0]: has both a bridge and a network."),
     ([{"id": 1, "nics": [{"bridge": "a-name-too-long-for-linux"}]}], "vms[0].nics[0].bridge: "),
     ([{"id": 1, "nics": [{"bridge": "a", "vlan": 4095}]}], "vms[0].nics[0].vlan: 4095 is not a valid VLAN tag."),
-    ([{"id": 1, "nics": [{"bridge": "a", "mac": "01:00:5e:00:00:01"}]}], "vms[0].nics[0].mac: "),
+    ([{"id": 1, "nics": [{"bridge": "a", "mac": "01:00:5e:00:00:01"}]}], "vms[0].nics[0].mac: '01:00:5e:00:00:01' is not a MAC address of a network card."),
+    # what YAML makes of 52:54:00:12:34:56, and of 00:00:00:00:00:00
+    ([{"id": 1, "nics": [{"bridge": "a", "mac": 41135085296}]}], "vms[0].nics[0].mac: is a number, not a MAC address. Write the address in quotes"),
+    ([{"id": 1, "nics": [{"bridge": "a", "mac": 0}]}], "vms[0].nics[0].mac: is a number, not a MAC address. Write the address in quotes"),
     (
         [{"id": i, "nics": [{"bridge": "a", "mac": "52:54:00:00:00:01"}]} for i in (1, 2)],
         "vms[1].nics[0].mac: '52:54:00:00:00:01' is already used at vms[0].nics[0].mac.",

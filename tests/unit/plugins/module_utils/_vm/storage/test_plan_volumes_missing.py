@@ -78,10 +78,10 @@ def test_the_folder_of_a_container_has_its_own_way_out() -> None:
     "name, hint", [("web1-disk2.img", "Did you mean web1-disk1.img?"), ("zzz", "The disks are: db, web1-disk1.img."), ("é" * 500, "The disks are:")]
 )
 def test_an_unknown_disk(name: str, hint: str) -> None:
-    error = plan_volumes_missing.unknown_disk(name, 3, ["web1-disk1.img", "db"])
+    error = plan_volumes_missing.unknown_disk(name, "recreate_disks[3]", ["web1-disk1.img", "db"])
     assert (error.path, hint in str(error)) == ("recreate_disks[3]", True)
 
 
 def test_an_ambiguous_disk_names_the_choices() -> None:
-    error = plan_volumes_missing.ambiguous_disk("data", 0, ["fast/data", "slow/data"])
+    error = plan_volumes_missing.ambiguous_disk("data", "recreate_disks[0]", ["fast/data", "slow/data"])
     assert "fast/data, slow/data" in str(error)

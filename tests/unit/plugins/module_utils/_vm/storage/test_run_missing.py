@@ -35,19 +35,19 @@ VMS = [
 def test_names(names: list[str], message: str | None) -> None:
     works: t.Any = [types.SimpleNamespace(vm=vm, steps=types.SimpleNamespace(disks=vm.disks)) for vm in parse_vms(VMS, cluster="lab")]
     if message is None:
-        run_missing.check_names(names, works, "default")
+        run_missing.check_names("recreate_disks", names, works, "default")
         return
     with pytest.raises(InputError, match=message):
-        run_missing.check_names(names, works, "default")
+        run_missing.check_names("recreate_disks", names, works, "default")
 
 
 def test_a_disk_goes_by_the_name_it_was_created_with() -> None:
     vms = parse_vms(VMS, cluster="lab")
     kept = [dataclasses.replace(vms[0].disks[0], name="a-disk7.img")]
     works: t.Any = [types.SimpleNamespace(vm=vms[0], steps=types.SimpleNamespace(disks=kept))]
-    run_missing.check_names(["a-disk7.img"], works, "default")
+    run_missing.check_names("recreate_disks", ["a-disk7.img"], works, "default")
     with pytest.raises(InputError, match="Did you mean a-disk7.img"):
-        run_missing.check_names(["a-disk0.img"], works, "default")
+        run_missing.check_names("recreate_disks", ["a-disk0.img"], works, "default")
     # the disks of a refused VM are unknown, and nothing is done for it
     works.append(types.SimpleNamespace(vm=vms[1], steps=None))
-    run_missing.check_names(["b-disk9.img"], works, "default")
+    run_missing.check_names("recreate_disks", ["b-disk9.img"], works, "default")

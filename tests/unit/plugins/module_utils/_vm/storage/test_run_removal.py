@@ -106,7 +106,7 @@ def test_what_the_vm_could_only_read_stays(farm: Farm) -> None:
 
 def test_the_seed_goes_although_it_is_read_only(farm: Farm) -> None:
     seed = "{% if seed %}<disk type='file'><source file='{{ seed.path }}'/><target dev='vdz'/><readonly/></disk>{% endif %}"
-    farm.run({**VM, "name": "web", "user_data": "#"}, template=template(seed))
+    farm.run({**VM, "name": "web", "user_data": "#!"}, template=template(seed))
     assert farm.volumes() == ["web-disk0.img", "web-seed.iso"]
     farm.remove()
     assert farm.volumes() == []
@@ -117,7 +117,7 @@ def test_a_file_that_is_no_seed_is_neither_replaced_nor_removed(farm: Farm) -> N
     other = farm.folder / "a-seed.iso"
     other.write_bytes(b"precious")
     seed = "{% if seed %}<disk type='file'><source file='{{ seed.path }}'/><target dev='vdz'/><readonly/></disk>{% endif %}"
-    asked = DefineRequest("lab", [{**VM, "user_data": "#"}], uri="test:///default", pool="p", template=template(seed))
+    asked = DefineRequest("lab", [{**VM, "user_data": "#!"}], uri="test:///default", pool="p", template=template(seed))
     for check in (True, False):
         error = define_vms(asked, check_mode=check).vms[0].error or ""
         assert error.startswith(f"vms[0]: {other} exists and is not a cloud-init seed"), error
