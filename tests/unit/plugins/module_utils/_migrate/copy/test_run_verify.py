@@ -13,6 +13,7 @@ import types
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_tree import Tree
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import run_copy, run_verify
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest, io_rsync
@@ -53,7 +54,7 @@ class Machines:
             source=types.SimpleNamespace(program=lambda module: [sys.executable, str(agent)], ssh_argv=lambda: [str(ssh)], address="host"),
             source_facts={"filesystems": [{"mount": "/", "fstype": "ext4", "used": 1}]},
             layout=lambda: types.SimpleNamespace(mounts=(), raws=()),
-            disk=lambda: types.SimpleNamespace(mount=lambda: self.copy),
+            disk=lambda: types.SimpleNamespace(mount=lambda: Tree(self.copy)),
             settle=lambda: None,
             manifests=lambda: (store / "source.manifest", store / "copy.manifest"),
             save=lambda: None,
@@ -207,7 +208,7 @@ def test_immutable_files_are_so_on_the_copy_and_can_be_copied_over_again(machine
         run_verify.verify(machines.context)
         assert {name: io_manifest.flags_text(io_manifest.get_flags(os.fsencode(machines.copy / name))) for name in flagged} == flagged
         assert machines.context.journal.facts["flags"] == ["/etc", "/srv/1", "/srv/2"]
-        run_copy.drop_flags(machines.context, machines.copy)
+        run_copy.drop_flags(machines.context, Tree(machines.copy))
         for name in flagged:
             io_manifest.set_flags(os.fsencode(machines.source / name), b"-")
         (machines.source / "srv" / "1").write_text("other")
