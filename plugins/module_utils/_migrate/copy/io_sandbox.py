@@ -30,11 +30,18 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.m
 
 #: First user of the container and their number; the range is not in use by systemd, accounts or other containers.
 USERS = (0x70000000, 0x10000000)
-_CAPABILITIES = "CAP_CHOWN,CAP_DAC_OVERRIDE,CAP_DAC_READ_SEARCH,CAP_FOWNER,CAP_FSETID,CAP_SETGID,CAP_SETUID"
+# of those that systemd-nspawn keeps; the rest concerns the owners and modes of files
+_NO_CAPABILITIES = ",".join(
+    f"CAP_{each}"
+    for each in (
+        "AUDIT_CONTROL", "AUDIT_WRITE", "IPC_OWNER", "KILL", "LEASE", "LINUX_IMMUTABLE", "MKNOD", "NET_ADMIN", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_RAW",
+        "SETFCAP", "SETPCAP", "SYS_ADMIN", "SYS_BOOT", "SYS_CHROOT", "SYS_NICE", "SYS_PTRACE", "SYS_RESOURCE", "SYS_TTY_CONFIG",
+    )
+)  # fmt: skip
 _CONTAINER = (
     "systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--as-pid2", "--console=pipe", "--machine=migrated-copy", "--private-network",
     f"--private-users={USERS[0]}:{USERS[1]}", "--private-users-ownership=map", "--no-new-privileges=yes",
-    "--drop-capability=all", f"--capability={_CAPABILITIES}", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
+    f"--drop-capability={_NO_CAPABILITIES}", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
 )  # fmt: skip
 _ENVIRONMENT = ("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive", "TERM=dumb")
 # of the disk for the boot loader, and the parts of it that belong to GRUB: boot code before the partition table, and its partition

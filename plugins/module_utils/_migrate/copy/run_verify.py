@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-import stat
 import threading
 import time
 import typing as t
@@ -200,19 +199,8 @@ def _transfer_again(context: Context, differing: t.Mapping[bytes, Difference], *
     if inodes:
         # rsync links the names of a file only when all of them are listed
         paths |= {line.path for line in _linked(context.manifests()[0]) if parse_own(line.own)[1:3] in inodes}
-    for folder in {parent for path in paths for parent in _folders(path)}:
-        status = tree.status(folder, follow=False)
-        if status is not None and stat.S_ISLNK(status.st_mode):
-            # a folder on the source: rsync would follow the link, also out of the copy
-            tree.unlink(os.fsdecode(folder))
     if paths:
         io_rsync.pull_paths(context.source.ssh_argv(), context.source.address, sorted(paths), tree.place("/"), tolerate_vanished=tolerate_vanished)
-
-
-def _folders(path: bytes) -> list[bytes]:
-    """The folders above a path."""
-    parts = path.strip(b"/").split(b"/")[:-1]
-    return [b"/" + b"/".join(parts[: number + 1]) for number in range(len(parts))]
 
 
 def _remove(extra: str) -> None:

@@ -169,15 +169,16 @@ class DiskImage:
 
         :raises BackendError: FAT cannot store one of the files; the link of a hostile source could lead to any file of this host.
         """
-        top = self.tree.make_folder(mount)
-        for folder, folders, names in os.walk(top):
-            for name in (*folders, *names):
-                path = os.path.join(folder, name)
-                kind = os.lstat(path).st_mode
-                if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
-                    inner = f"{mount}/{os.path.relpath(path, top)}"
-                    raise BackendError(f"{inner} of the copy is neither a file nor a folder.", hint="Remove it on the source, or exclude it with excludes.")
-        return [os.path.join(top, name) for name in sorted(os.listdir(top))]
+        self.tree.make_folder(mount)
+        folders = [mount]
+        for folder in folders:
+            for path in (f"{folder}/{name}" for name in self.tree.names(folder)):
+                found = self.tree.status(path, follow=False)
+                if found is not None and stat.S_ISDIR(found.st_mode):
+                    folders.append(path)
+                elif found is None or not stat.S_ISREG(found.st_mode):
+                    raise BackendError(f"{path} of the copy is neither a file nor a folder.", hint="Remove it on the source, or exclude it with excludes.")
+        return [self.tree.place(f"{mount}/{name}", follow=False) for name in self.tree.names(mount)]
 
     def settle(self) -> None:
         """Flush all written data from this host's memory to the disks.

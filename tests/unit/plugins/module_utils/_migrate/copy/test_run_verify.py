@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
+import shutil
 import sys
 import types
 
@@ -16,8 +18,9 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_tree import Tree
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import run_copy, run_verify
-from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest, io_rsync
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest, io_rsync, model_manifest
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.plan_manifest import Difference
 
 # the agent, which takes a folder for the root of its machine
 AGENT = """
@@ -98,6 +101,28 @@ def test_difference_missed_by_rsync_is_found_and_transferred_again(machines):
     assert sorted(each.name for each in (machines.copy / "srv").iterdir()) == ["0", "1", "2", "3", "4"]
     assert (machines.copy / "srv" / "1").read_text() == "content 1" and (machines.copy / "srv" / "3").stat().st_mode & 0o777 == 0o644
     assert any("/srv/1 (content)" in each for each in machines.said)
+
+
+def test_nothing_is_written_through_a_link_of_the_copy(machines, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "1").write_text("of the host")
+    shutil.rmtree(machines.copy / "srv")
+    (machines.copy / "srv").symlink_to(outside)
+    differing = {f"/srv/{number}".encode(): Difference(f"/srv/{number}".encode(), ("content",), None, None) for number in range(3)}
+    run_verify._transfer_again(machines.context, {**differing, b"/srv/9": Difference(b"/srv/9", ("extra",), None, None)}, tolerate_vanished=False)
+    assert {each.name: each.read_text() for each in outside.iterdir()} == {"1": "of the host"}
+    assert sorted(each.name for each in (machines.copy / "srv").iterdir()) == ["0", "1", "2"] and not (machines.copy / "srv").is_symlink()
+    # neither a flag nor the removal of one
+    (machines.copy / "etc" / "host").symlink_to(outside)
+    for path in ("/etc/host/1", "/etc/host"):
+        machines.context.journal.facts["flags"] = [path]
+        with contextlib.suppress(BackendError, OSError):
+            run_verify._set_flags(machines.context, {os.fsencode(path): b"i"})
+        with contextlib.suppress(BackendError, OSError):
+            run_copy.drop_flags(machines.context, Tree(machines.copy))
+    assert io_manifest.get_flags(os.fsencode(outside / "1")) & model_manifest.IMMUTABLE == 0
+    assert io_manifest.get_flags(os.fsencode(outside)) & model_manifest.IMMUTABLE == 0
 
 
 def test_a_file_rewritten_under_its_old_time_is_found_in_the_pause(machines):
