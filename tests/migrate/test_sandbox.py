@@ -152,6 +152,16 @@ def test_nothing_of_the_container_remains_after_a_failure(image: DiskImage) -> N
     assert pathlib.Path("/proc/thread-self/mountinfo").read_text() == mounts and loops_of(image.images[0]) == [image.loop]
 
 
+def test_a_program_that_hangs_is_ended_with_all_it_started(image: DiskImage) -> None:
+    image.tree.write("/usr/sbin/update-initramfs", f"#!{PYTHON}\nimport os, time\nos.fork() or os.setsid()\ntime.sleep(987.6)\n")
+    os.chmod(image.tree.place("/usr/sbin/update-initramfs"), 0o755)
+    with io_sandbox.Sandbox(image) as system:
+        with pytest.raises(CommandError, match="update-initramfs timed out"):
+            system.run(["update-initramfs"], timeout=3)
+    left = subprocess.run(["ps", "-e", "-o", "uid="], check=True, capture_output=True, text=True).stdout.split()
+    assert str(io_sandbox.USERS[0]) not in left
+
+
 def test_a_copy_without_folders_for_the_container_is_refused(image: DiskImage) -> None:
     image.tree.unlink("/tmp")
     os.symlink("/etc", os.path.join(image.tree.place("/"), "tmp"))

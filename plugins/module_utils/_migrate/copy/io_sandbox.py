@@ -39,10 +39,12 @@ _NO_CAPABILITIES = ",".join(
     )
 )  # fmt: skip
 _CONTAINER = (
-    "systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--as-pid2", "--console=pipe", "--machine=migrated-copy", "--private-network",
+    "systemd-nspawn", "--kill-signal=SIGKILL", "--quiet", "--register=no", "--keep-unit", "--as-pid2", "--console=pipe", "--private-network",
     f"--private-users={USERS[0]}:{USERS[1]}", "--private-users-ownership=map", "--no-new-privileges=yes",
     f"--drop-capability={_NO_CAPABILITIES}", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
 )  # fmt: skip
+# exit code of timeout
+_TIMED_OUT = 124
 _ENVIRONMENT = ("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive", "TERM=dumb")
 # of the disk for the boot loader, and the parts of it that belong to GRUB: boot code before the partition table, and its partition
 _BOOT_SIZE = 4 * MIB
@@ -123,16 +125,17 @@ class Sandbox:
     def _bind(self, source: str, target: str, *options: str) -> None:
         self._binds.append("--bind=" + ":".join([source.replace(":", "\\:"), target.replace(":", "\\:"), *options]))
 
-    def run(self, argv: t.Sequence[str], *, stdin: str | None = None, timeout: float | None = 1800, ok: t.Container[int] = (0,)) -> Completed:
+    def run(self, argv: t.Sequence[str], *, stdin: str | None = None, timeout: float = 1800, ok: t.Container[int] = (0,)) -> Completed:
         """Run a program of the copy.
 
         :raises CommandError: it failed.
         """
-        container = [*_CONTAINER, f"--directory={self._root}", *self._binds, "/usr/bin/env", "-i", *_ENVIRONMENT]
-        done = run([*container, *argv], stdin=stdin, timeout=timeout, ok=range(256), variables={"SYSTEMD_LOG_TARGET": "console"})
-        if done.rc not in ok:
-            raise CommandError(argv, done.rc, done.stderr or done.stdout)
-        return done
+        container = [*_CONTAINER, f"--machine=copy-{os.getpid()}", f"--directory={self._root}", *self._binds, "/usr/bin/env", "-i", *_ENVIRONMENT]
+        try:
+            # not killed, which would leave the programs running
+            return run(["timeout", "--kill-after=30", str(timeout), *container, *argv], stdin=stdin, ok=ok, variables={"SYSTEMD_LOG_TARGET": "console"})
+        except CommandError as error:
+            raise CommandError(argv, None if error.rc == _TIMED_OUT else error.rc, error.stderr) from error
 
     def has(self, program: str) -> bool:
         """Whether a program is installed in the copy."""

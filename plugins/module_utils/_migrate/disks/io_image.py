@@ -146,7 +146,8 @@ class DiskImage:
 
     def used(self) -> int:
         """Bytes used in all file systems of the copy, without holes in files."""
-        spaces = {os.stat(place).st_dev: os.statvfs(place) for place in self.mounted().values()}
+        places = self.mounted()
+        spaces = {(each.partition.disk, each.partition.number): os.statvfs(places[each.mount]) for each in self.layout.mounts if each.mount in places}
         return sum((each.f_blocks - each.f_bfree) * each.f_frsize for each in spaces.values())
 
     def pack(self) -> None:
