@@ -56,10 +56,13 @@ def fill(top: pathlib.Path) -> None:
         (top / name).symlink_to(f"usr/{name}")
 
 
-@pytest.fixture(name="image")
-def fixture_image(tmp_path: pathlib.Path) -> t.Iterator[DiskImage]:
+ROOTS = (Partition("/", "ext4", None), Partition("/", "xfs", None), Partition("/", "btrfs", None, subvolumes=(("/", "@"), ("/var", "@var"))))
+
+
+@pytest.fixture(name="image", params=ROOTS, ids=lambda root: root.fs)
+def fixture_image(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> t.Iterator[DiskImage]:
     """The disk of a copy that has a kernel and hostile programs."""
-    layout = plan_layout([1024 * MIB], (Partition("/", "ext4", None), Partition("/boot", "ext4", 128 * MIB)), (), "6d1d2c5e-52f4-5d0b-9c7a-0f2b7e5f4a11")
+    layout = plan_layout([1024 * MIB], (request.param, Partition("/boot", "ext4", 128 * MIB)), (), "6d1d2c5e-52f4-5d0b-9c7a-0f2b7e5f4a11")
     path = tmp_path / "disk.raw"
     path.touch()
     os.truncate(path, layout.size)
