@@ -74,7 +74,7 @@ def fixture_image(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> t.I
             tree = image.mount()
             top = pathlib.Path(tree.place("/"))
             fill(top)
-            uuid = next(each.uuid for each in layout.partitions if each.mount == "/")
+            uuid = {each.mount: each.uuid for each in layout.partitions}["/"]
             programs = {
                 "update-initramfs": f"#!{PYTHON}\n{(HERE / 'hostile.py').read_text()}",
                 "grub-install": INSTALL.format(python=PYTHON),

@@ -11,7 +11,6 @@ see their own disks, read-only, and a small empty disk for the boot loader, whos
 from __future__ import annotations
 
 import os
-import pathlib
 import stat
 import typing as t
 

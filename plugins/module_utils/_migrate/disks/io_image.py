@@ -172,8 +172,10 @@ class DiskImage:
         """
         self.tree.make_folder(mount)
         folders = [mount]
-        for folder in folders:
-            for path in (f"{folder}/{name}" for name in self.tree.names(folder)):
+        while folders:
+            folder = folders.pop()
+            for name in self.tree.names(folder):
+                path = f"{folder}/{name}"
                 found = self.tree.status(path, follow=False)
                 if found is not None and stat.S_ISDIR(found.st_mode):
                     folders.append(path)

@@ -22,7 +22,9 @@ MIGRATE = pathlib.Path(module_utils.__path__[0]) / "_migrate"
 # what returns a path on this host of a file of the copy, and what the mounted copy is called
 GIVES = {"place", "make_folder", "mounted", "mount"}
 NAMES = {"root", "_top", "tree"}
-JOINS = {"join", "Path", "glob", "walk", "scandir", "listdir", "open", "copy", "copyfile", "copytree", "rmtree", "read_text", "write_atomic", "islink", "exists"}
+JOINS = {
+    "join", "Path", "glob", "walk", "scandir", "listdir", "open", "copy", "copyfile", "copytree", "rmtree", "read_text", "write_atomic", "islink", "exists",
+}  # fmt: skip
 FORBIDDEN_IMPORTS = {"glob", "shutil"}
 WORKS_ON_COPY = ("copy/*.py", "disks/io_image.py")
 
@@ -31,20 +33,22 @@ def _name(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
+def _inside(node: ast.AST, names: t.Container[str]) -> bool:
+    """Whether an expression is a path of the copy."""
+    if isinstance(node, ast.Call):
+        wraps = _name(node.func) in ("str", "fsencode", "fspath") and node.args
+        return _inside(node.args[0], names) if wraps else isinstance(node.func, ast.Attribute) and node.func.attr in GIVES
+    return _name(node) in names
+
+
 def joins(source: str) -> list[int]:
     """The lines that join a path to one of the copy."""
     found = []
     for function in [each for each in ast.walk(ast.parse(source)) if isinstance(each, (ast.FunctionDef, ast.Module))]:
         names = set(NAMES)
 
-        def inside(node: ast.AST, names: set[str] = names) -> bool:
-            if isinstance(node, ast.Call):
-                wraps = _name(node.func) in ("str", "fsencode", "fspath") and node.args
-                return inside(node.args[0]) if wraps else isinstance(node.func, ast.Attribute) and node.func.attr in GIVES
-            return _name(node) in names
-
         for node in ast.walk(function):
-            if isinstance(node, ast.Assign) and inside(node.value):
+            if isinstance(node, ast.Assign) and _inside(node.value, names):
                 names |= {_name(target) for target in node.targets}
         for node in ast.walk(function):
             parts: t.Sequence[ast.AST] = ()
@@ -52,17 +56,17 @@ def joins(source: str) -> list[int]:
                 parts = (node.left, node.right)
             elif isinstance(node, ast.JoinedStr):
                 parts = [each.value for each in node.values if isinstance(each, ast.FormattedValue)]
-            elif isinstance(node, ast.Call) and _name(node.func) in JOINS and not (isinstance(node.func, ast.Attribute) and _name(node.func.value) == "tree"):
-                parts = node.args
-            found += [node.lineno for each in parts if inside(each)]
+            elif isinstance(node, ast.Call) and _name(node.func) in JOINS:
+                parts = () if isinstance(node.func, ast.Attribute) and _name(node.func.value) == "tree" else node.args
+            found += [node.lineno for each in parts if _inside(each, names)]
     return sorted(set(found))
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        'root / "etc"', 'self.root / "etc" / name', 'str(root) + "/etc"', 'f"{root}/etc"', 'os.path.join(root, "etc")', "glob.glob(str(root))", "open(tree.place(path))",
-        'self._top / "etc"', 'pathlib.Path(tree.make_folder("/srv"), "x")', 'disk.mount() / "etc"', 'os.fsencode(tree.place("/")) + path', "shutil.copytree(a, root)",
+        'root / "etc"', 'self.root / "etc" / name', 'str(root) + "/etc"', 'f"{root}/etc"', 'os.path.join(root, "etc")', "glob.glob(str(root))",
+        "open(tree.place(path))", 'self._top / "etc"', 'pathlib.Path(tree.make_folder("/srv"), "x")', 'disk.mount() / "etc"', 'os.fsencode(tree.place("/")) + path', "shutil.copytree(a, root)",
     ],
 )  # fmt: skip
 def test_a_joined_path_is_found(line):
@@ -74,7 +78,10 @@ def test_the_result_of_a_tree_is_followed_through_a_name():
     assert joins('def f(tree):\n    there = tree.place("/")\n    return f"{there}/etc"\n') == [3]
 
 
-@pytest.mark.parametrize("line", ['work / "root"', 'run(["sync", tree.place("/")])', 'tree.read("/etc")', 'f"root={root.uuid}"', "tree.glob(pattern)", "os.path.ismount(self._top)"])
+@pytest.mark.parametrize(
+    "line",
+    ['work / "root"', 'run(["sync", tree.place("/")])', 'tree.read("/etc")', 'f"root={root.uuid}"', "tree.glob(pattern)", "os.path.ismount(self._top)"],
+)
 def test_other_lines_are_allowed(line):
     assert joins(f"def f(root):\n    return {line}\n") == []
 
