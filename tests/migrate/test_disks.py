@@ -14,7 +14,8 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.io_image import DiskImage, loops_of
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.io_image import DiskImage, loops_of, mount_options
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import DiskLayout, Partition
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_layout import plan_layout
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_disks import filesystems
@@ -41,10 +42,12 @@ def fixture_image(tmp_path: pathlib.Path) -> t.Iterator[DiskImage]:
         os.truncate(path, disk.size)
     image = DiskImage([str(path) for path in images], layout, tmp_path / "work")
     with own_mounts():
-        image.write_table()
-        image.make_filesystems()
-        yield image
-        image.release()
+        try:
+            image.write_table()
+            image.make_filesystems()
+            yield image
+        finally:
+            image.release()
 
 
 def mismatched(image: DiskImage) -> list[str]:
@@ -64,23 +67,25 @@ def table(root: pathlib.Path) -> dict[str, tuple[str, str]]:
 
 
 def test_file_systems_are_mounted_as_laid_out(image: DiskImage) -> None:
-    root = image.mount()
+    root = pathlib.Path(image.mount().place("/"))
     found = table(root)
     assert {path: fs for path, (fs, _options) in found.items()} == {
         "/": "btrfs", "/home": "btrfs", "/var/log": "btrfs", "/srv": "xfs", "/data": "ext4",
     }  # fmt: skip
+    # on this host its device nodes and set-user-ID programs are ineffective
+    assert all({"nodev", "nosuid"} <= set(options.split(",")) for _fs, options in found.values())
     assert "subvol=/@home" in found["/home"][1] and "compress=zstd:1" in found["/"][1] and "subvol=/@logs/var" in found["/var/log"][1]
     assert mismatched(image) == []
 
 
 def test_content_is_kept_after_mounting_again(image: DiskImage) -> None:
-    root = image.mount()
+    root = pathlib.Path(image.mount().place("/"))
     for place in ("home/a", "srv/b", "data/c", "var/log/d"):
         (root / place).write_text(place)
     image.release()
     assert not os.path.ismount(root) and not [loop for path in image.images for loop in loops_of(path)]
     again = DiskImage(image.images, DiskLayout.from_dict(json.loads(json.dumps(image.layout.as_dict()))), image.work)
-    root = again.mount()
+    root = pathlib.Path(again.mount().place("/"))
     assert [(root / place).read_text() for place in ("home/a", "srv/b", "data/c", "var/log/d")] == ["home/a", "srv/b", "data/c", "var/log/d"]
     again.release()
 
@@ -88,7 +93,7 @@ def test_content_is_kept_after_mounting_again(image: DiskImage) -> None:
 def test_boot_files_of_the_firmware_are_written_completely(image: DiskImage) -> None:
     esp = image.layout.esp
     assert esp is not None
-    folder = image.mount() / "boot/efi/EFI"
+    folder = pathlib.Path(image.mount().place("/boot/efi")) / "EFI"
     for round_number in (1, 2):
         (folder / "BOOT").mkdir(parents=True, exist_ok=True)
         (folder / "BOOT" / "BOOTX64.EFI").write_bytes(b"x" * 100_000 * round_number)
@@ -115,7 +120,7 @@ def test_partition_types_are_those_firmware_and_kernels_expect(image: DiskImage)
 
 
 def test_source_with_these_disks_is_detected(image: DiskImage) -> None:
-    root = image.mount()
+    root = pathlib.Path(image.mount().place("/"))
     subprocess.run(["btrfs", "--quiet", "subvolume", "create", str(root / "machines")], check=True)
     subprocess.run(["btrfs", "--quiet", "subvolume", "snapshot", "-r", str(root / "home"), str(root / "frozen")], check=True)
     (root / "bound").mkdir()
@@ -127,3 +132,48 @@ def test_source_with_these_disks_is_detected(image: DiskImage) -> None:
     assert found["/"]["options"] == "compress=zstd:1"
     assert found["/srv"]["size"] == next(each.size for each in image.layout.partitions if each.mount == "/srv")
     assert found["/srv"]["disks"] == found["/data"]["disks"] != found["/"]["disks"] != []
+
+
+def test_nothing_is_mounted_or_read_outside_of_the_copy(image: DiskImage, tmp_path: pathlib.Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "key").write_text("secret")
+    root = pathlib.Path(image.mount().place("/"))
+    subprocess.run(["umount", str(root / "data")], check=True)
+    (root / "data").rmdir()
+    (root / "data").symlink_to(outside)
+    with pytest.raises(BackendError, match="/data of the copy cannot be used"):
+        image.mount()
+    # as on the source, where the link leads to a folder of its own
+    (root / "srv/data").mkdir()
+    (root / "data").unlink()
+    (root / "data").symlink_to("/srv/data")
+    image.mount()
+    assert set(table(root)) == {"/", "/home", "/var/log", "/srv", "/srv/data"} and image.mounted()["/data"] == str(root / "srv/data")
+    (root / "boot/efi/EFI").mkdir()
+    for name in ("k", "EFI/k"):
+        (root / "boot/efi" / name).symlink_to(outside / "key")
+        with pytest.raises(BackendError, match=f"/boot/efi/{name} of the copy is neither a file nor a folder"):
+            image.pack()
+        (root / "boot/efi" / name).unlink()
+    assert [each.name for each in outside.iterdir()] == ["key"] and not os.path.ismount(outside)
+
+
+def test_names_and_options_from_the_source_stay_in_the_copy(tmp_path: pathlib.Path) -> None:
+    volumes = (("/", "@"), ("/x", "../../../outside/x"), ("/y", "@,ro"))
+    wanted = (Partition("/", "btrfs", None, options="compress=zstd:1,loop=/dev/loop0,x-mount.mkdir", subvolumes=volumes),)
+    layout = plan_layout([GIB], wanted, (), "6d1d2c5e-52f4-5d0b-9c7a-0f2b7e5f4a11", "bios")
+    assert mount_options(layout.mounts[0]) == "noatime,nodev,nosuid,compress=zstd:1,subvol=/@"
+    with pytest.raises(BackendError, match="comma in its name"):
+        mount_options(next(each for each in layout.mounts if each.mount == "/y"))
+    path = tmp_path / "disk.raw"
+    path.touch()
+    os.truncate(path, layout.size)
+    image = DiskImage([str(path)], layout, tmp_path / "work" / "deep")
+    with own_mounts():
+        try:
+            image.write_table()
+            image.make_filesystems()
+            assert not (tmp_path / "outside").exists()
+        finally:
+            image.release()

@@ -54,7 +54,7 @@ def fixture_disk(request: pytest.FixtureRequest, apart: None, tmp_path: pathlib.
 def write(disk: DiskImage, name: str, size: int) -> bytes:
     """Write a file as a copying program does; return its content."""
     content = os.urandom(size)
-    (disk.root / name).write_bytes(content)
+    pathlib.Path(disk.tree.place("/"), name).write_bytes(content)
     return content
 
 
@@ -63,12 +63,12 @@ def test_data_within_the_space_are_on_the_disk(disk: DiskImage) -> None:
     disk.settle()
     disk.detach()
     disk.mount()
-    assert (disk.root / "some").read_bytes() == content
+    assert pathlib.Path(disk.tree.place("/some")).read_bytes() == content
 
 
 def test_lost_write_is_reported_although_the_data_can_be_read(disk: DiskImage) -> None:
     content = write(disk, "much", 220 * MIB)
-    assert (disk.root / "much").read_bytes() == content
+    assert pathlib.Path(disk.tree.place("/much")).read_bytes() == content
     with pytest.raises(LostWriteError) as raised:
         disk.settle()
     assert raised.value.path == "pool" and str(disk.images[0]) in raised.value.message, raised.value
@@ -85,7 +85,7 @@ def test_recreated_file_systems_reuse_the_space(disk: DiskImage) -> None:
     disk.settle()
     disk.detach()
     disk.mount()
-    assert (disk.root / "some").read_bytes() == content
+    assert pathlib.Path(disk.tree.place("/some")).read_bytes() == content
 
 
 def test_boot_loader_outside_the_file_systems_is_flushed(disk: DiskImage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,7 +129,8 @@ def pull_paths(ssh: t.Sequence[str], address: str, paths: t.Iterable[bytes], tar
     with tempfile.NamedTemporaryFile() as listed:
         listed.write(b"".join(path.lstrip(b"/") + b"\0" for path in paths))
         listed.flush()
-        argv = ["rsync", *_EVERYTHING, "--ignore-times", "--ignore-missing-args", "--no-implied-dirs", "--from0"]
+        # with the folders above them: otherwise rsync follows a link in their place
+        argv = ["rsync", *_EVERYTHING, "--ignore-times", "--ignore-missing-args", "--from0"]
         argv += [f"--files-from={listed.name}", "--stats", "--outbuf=L"]
         return transfer([*argv, "-e", " ".join(ssh), f"{address}:/", f"{target.rstrip('/')}/"], tolerate_vanished=tolerate_vanished)
 

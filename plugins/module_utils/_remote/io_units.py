@@ -126,6 +126,8 @@ def start_unit(
         f"--description={description} {name} (reduced.footprint)",
         # private mounts, removed with the unit
         "--property=PrivateMounts=yes",
+        # a container of the worker has control groups below those of the unit
+        "--property=Delegate=yes",
         "--property=Restart=on-abnormal",
         "--property=RestartSec=1",
         *(["--property=StartLimitIntervalSec=0"] if restarts is None else ["--property=StartLimitIntervalSec=600", f"--property=StartLimitBurst={restarts}"]),

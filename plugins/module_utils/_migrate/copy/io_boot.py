@@ -6,16 +6,15 @@
 
 from __future__ import annotations
 
-import glob
 import os
-import pathlib
 import platform
-import shutil
+import re
+import stat
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_tree import Tree
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.io_chroot import Chroot
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.io_sandbox import Sandbox
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.io_image import DiskImage
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import EFI
 
@@ -42,63 +41,51 @@ MADE_HERE = (
 )
 
 
-def write_changes(root: pathlib.Path, changes: t.Mapping[str, str | None]) -> None:
+def read_files(tree: Tree, patterns: t.Iterable[str]) -> dict[str, str]:
+    """Return the texts of the regular files that match globs; links are left out, as on the source."""
+    found = {path: tree.read_text(path, follow=False) for pattern in patterns for path in tree.glob(pattern)}
+    return {path: text for path, text in found.items() if text is not None}
+
+
+def write_changes(tree: Tree, changes: t.Mapping[str, str | None]) -> None:
     """Write files of the copy: path → new text, ``None`` removes the file. Owner and mode are kept."""
     for path, text in changes.items():
-        target = inside(root, path)
         if text is None:
-            target.unlink(missing_ok=True)
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        before = os.stat(target) if target.exists() else None
-        write_atomic(target, text, mode=before.st_mode & 0o7777 if before else 0o644)
-        if before:
-            os.chown(target, before.st_uid, before.st_gid)
+            tree.unlink(path)
+        else:
+            tree.write(path, text)
 
 
-def fill_holes(root: pathlib.Path, swap_files: t.Sequence[str]) -> None:
+def fill_holes(tree: Tree, swap_files: t.Sequence[str]) -> None:
     """Allocate all blocks of swap files: the copy leaves out zeros, and the kernel rejects a swap file with holes."""
     for path in swap_files:
-        target = inside(root, path)
-        if target.is_file() and not target.is_symlink():
-            with open(target, "rb+") as stream:
-                os.posix_fallocate(stream.fileno(), 0, os.fstat(stream.fileno()).st_size)
+        status = tree.status(path, follow=False)
+        if status is not None and stat.S_ISREG(status.st_mode):
+            with open(tree.open(path, os.O_RDWR | os.O_NOFOLLOW), "rb+") as stream:
+                os.posix_fallocate(stream.fileno(), 0, status.st_size)
 
 
-def inside(root: pathlib.Path, path: str) -> pathlib.Path:
-    """Return a path inside the copy.
-
-    :raises BackendError: a symbolic link in the path leads out of the copy.
-    """
-    target = root / path.lstrip("/")
-    if not str(pathlib.Path(os.path.realpath(target.parent)) / target.name).startswith(f"{os.path.realpath(root)}/"):
-        raise BackendError(
-            f"{path} leads out of the copy through a symbolic link.", hint="Replace absolute symbolic links in that path on the source by relative ones."
-        )
-    return target
-
-
-def kernels(root: pathlib.Path) -> list[str]:
+def kernels(tree: Tree) -> list[str]:
     """The versions of the kernels in the copy."""
-    return sorted(os.path.basename(each)[len("vmlinuz-") :] for each in glob.glob(str(root / "boot" / "vmlinuz-*")))
+    return [each[len("vmlinuz-") :] for each in tree.names("/boot") if each.startswith("vmlinuz-")]
 
 
-def make_bootable(image: DiskImage, root: pathlib.Path) -> None:
+def make_bootable(image: DiskImage) -> None:
     """Rebuild initramfs and boot loader with the programs of the copy.
 
     :raises BackendError: the result would not boot.
     """
-    with Chroot(root, image.devices) as system:
-        _initramfs(system, kernels(root))
+    with Sandbox(image) as system:
+        _initramfs(system, kernels(image.tree))
         _grub(system, image)
-    check_bootable(image, root)
+    check_bootable(image)
     image.pack()
 
 
-def _initramfs(system: Chroot, versions: t.Sequence[str]) -> None:
+def _initramfs(system: Sandbox, versions: t.Sequence[str]) -> None:
     if system.has("update-initramfs"):
         for version in versions:
-            exists = (system.root / "boot" / f"initrd.img-{version}").exists()
+            exists = system.tree.status(f"/boot/initrd.img-{version}")
             system.run(["update-initramfs", "-u" if exists else "-c", "-k", version])
     elif system.has("dracut"):
         for version in versions:
@@ -107,50 +94,53 @@ def _initramfs(system: Chroot, versions: t.Sequence[str]) -> None:
         raise BackendError("The copy has neither update-initramfs nor dracut.", hint="Install initramfs-tools or dracut on the source.")
 
 
-def _grub(system: Chroot, image: DiskImage) -> None:
-    two = system.has("grub2-install") is not None
+def _grub(system: Sandbox, image: DiskImage) -> None:
+    two = system.has("grub2-install")
     install, mkconfig = ("grub2-install", "grub2-mkconfig") if two else ("grub-install", "grub-mkconfig")
     folder = "grub2" if two else "grub"
-    if system.has(install) is None:
+    if not system.has(install):
         raise BackendError("The copy has no grub-install.", hint="Install grub2-common and grub-pc-bin on the source.")
     if image.layout.firmware == EFI:
         _grub_efi(system, image, two)
     else:
-        system.run([install, "--target=i386-pc", "--recheck", f"/dev/{os.path.basename(image.loop)}"])
-        if (system.root / "var/lib/dpkg/info/grub-pc.list").exists():
+        system.install_boot_code(install)
+        if system.tree.status("/var/lib/dpkg/info/grub-pc.list"):
             # upgrades of GRUB read the install device from debconf, which still has the old disk
             _set_debconf(system, "grub-pc grub-pc/install_devices multiselect /dev/vda")
     system.run([mkconfig, "-o", f"/boot/{folder}/grub.cfg"])
 
 
-def _grub_efi(system: Chroot, image: DiskImage, two: bool) -> None:
+def _grub_efi(system: Sandbox, image: DiskImage, two: bool) -> None:
     """Install GRUB at the fallback path, which firmware without boot entries uses.
 
     Uses grub-mkimage: grub-install requires the EFI partition to be mounted.
     """
-    folder = _efi_folder(image, system.root)
-    fallback = folder / "BOOT"
-    signed = [each for each in sorted(folder.glob("*/shim*.efi")) if (each.parent / "grub.cfg").exists()]
+    folder, tree = f"{_esp_mount(image)}/EFI", system.tree
+    fallback = f"{folder}/BOOT"
+    signed = [each for each in tree.glob(f"{folder}/*/shim*.efi") if tree.status(f"{os.path.dirname(each)}/grub.cfg")]
     if signed:
         # the signed boot loader is part of the copy; only its configuration changes, by the fix-ups
-        if not list(fallback.glob("[Bb][Oo][Oo][Tt]*.[Ee][Ff][Ii]")):
-            fallback.mkdir(exist_ok=True)
-            for each in signed[0].parent.glob("*.efi"):
-                shutil.copy(each, fallback / (_EFI_NAMES[platform.machine()] if each == signed[0] else each.name))
+        if not _fallback_loaders(image):
+            for each in tree.glob(f"{os.path.dirname(signed[0])}/*.efi"):
+                name = _EFI_NAMES[platform.machine()] if each == signed[0] else os.path.basename(each)
+                tree.write(f"{fallback}/{name}", tree.read(each) or b"")
         return
     target = _EFI_TARGETS[platform.machine()]
     grub = "grub2" if two else "grub"
-    modules = system.root / "boot" / grub / target
-    shutil.copytree(system.root / "usr/lib/grub" / target, modules, dirs_exist_ok=True)
+    modules = f"/boot/{grub}/{target}"
+    for each in tree.glob(f"/usr/lib/grub/{target}/*"):
+        content = tree.read(each)
+        if content is not None:
+            tree.write(f"{modules}/{os.path.basename(each)}", content)
     inner = system.run([f"{grub}-mkrelpath", f"/boot/{grub}"]).stdout.strip()
     homes = {each.mount: each.partition for each in image.layout.mounts}
     early = f"search.fs_uuid {homes.get('/boot', homes['/']).uuid} root\nset prefix=($root){inner}\n"
-    (modules / "early.cfg").write_text(early, encoding="ascii")
-    fallback.mkdir(parents=True, exist_ok=True)
+    tree.write(f"{modules}/early.cfg", early)
+    tree.make_folder(fallback)
     # prefix and early configuration are built into the image
-    options = ["-O", target, "-p", inner, "-c", f"/boot/{grub}/{target}/early.cfg", "-o", f"{_esp_mount(image)}/EFI/BOOT/{_EFI_NAMES[platform.machine()]}"]
+    options = ["-O", target, "-p", inner, "-c", f"{modules}/early.cfg", "-o", f"{fallback}/{_EFI_NAMES[platform.machine()]}"]
     system.run([f"{grub}-mkimage", *options, *_EFI_MODULES])
-    if (system.root / "etc/debian_version").exists():
+    if tree.status("/etc/debian_version"):
         # makes upgrades of GRUB update the fallback path
         _set_debconf(system, "grub-efi-amd64 grub2/force_efi_extra_removable boolean true")
 
@@ -160,29 +150,27 @@ def _esp_mount(image: DiskImage) -> str:
     return (esp.mount if esp else None) or "/boot/efi"
 
 
-def _efi_folder(image: DiskImage, root: pathlib.Path) -> pathlib.Path:
-    return root / _esp_mount(image).lstrip("/") / "EFI"
+def _fallback_loaders(image: DiskImage) -> list[str]:
+    return [each for each in image.tree.glob(f"{_esp_mount(image)}/EFI/*/*") if re.search(r"/boot/boot[^/]*\.efi\Z", each, re.IGNORECASE)]
 
 
-def _set_debconf(system: Chroot, line: str) -> None:
+def _set_debconf(system: Sandbox, line: str) -> None:
     if system.has("debconf-set-selections"):
         system.run(["debconf-set-selections"], stdin=f"{line}\n", ok=range(256))
 
 
-def check_bootable(image: DiskImage, root: pathlib.Path) -> None:
+def check_bootable(image: DiskImage) -> None:
     """Check boot loader configuration, EFI boot loader and initramfs.
 
     :raises BackendError: one of them is missing, or the configuration names an old disk.
     """
-    found = [each for each in (root / "boot/grub/grub.cfg", root / "boot/grub2/grub.cfg") if each.exists()]
-    text = found[0].read_text(encoding="utf-8", errors="replace") if found else ""
+    tree = image.tree
+    text = tree.read_text("/boot/grub/grub.cfg") or tree.read_text("/boot/grub2/grub.cfg") or ""
+    text += "".join(tree.read_text(each) or "" for each in tree.glob("/boot/loader/entries/*.conf"))
     uuid = next(each.uuid for each in image.layout.partitions if each.mount == "/")
-    entries = root / "boot/loader/entries"
-    if entries.is_dir():
-        text += "".join(each.read_text(encoding="utf-8", errors="replace") for each in entries.glob("*.conf"))
     if f"root=UUID={uuid}" not in text or "/dev/loop" in text:
         raise BackendError("The boot loader configuration does not name the new root by its UUID.", hint="Check boot/grub/grub.cfg of the copy.")
-    if image.layout.firmware == EFI and not list(_efi_folder(image, root).glob("[Bb][Oo][Oo][Tt]/[Bb][Oo][Oo][Tt]*.[Ee][Ff][Ii]")):
+    if image.layout.firmware == EFI and not _fallback_loaders(image):
         raise BackendError("The UEFI fallback path has no boot loader.", hint=f"Check {_esp_mount(image)}/EFI/BOOT of the copy.")
-    if not any((root / "boot").glob("init*")):
+    if not tree.glob("/boot/init*"):
         raise BackendError("The copy has no initramfs.", hint="Check the log of the migration.")

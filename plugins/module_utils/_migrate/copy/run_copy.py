@@ -6,21 +6,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
-import pathlib
 import platform
 import time
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_tree import Tree
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import io_boot
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups import PATTERNS, plan_fixups
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import io_destination_facts, io_vm_guard
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.plan_phases import converged
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_prediction import predict
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_facts import read_tree
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import MAINTENANCE_BOOT
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest, io_rsync
@@ -154,8 +152,8 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
 
     :raises BackendError: the pass failed; a full disk is reported as such.
     """
-    root = context.disk().mount()
-    drop_flags(context, root)
+    tree = context.disk().mount()
+    drop_flags(context, tree)
     systems = context.source_facts["filesystems"]
     mounts = [each["mount"] for each in systems]
     number = len(context.journal.passes) + 1
@@ -174,7 +172,7 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
         context.progress(phase=context.journal.phase, **values)
 
     for system in systems:
-        target = str(root / system["mount"].lstrip("/"))
+        target = tree.make_folder(system["mount"])
         try:
             copied = io_rsync.pull(
                 context.source.ssh_argv(),
@@ -211,21 +209,20 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
     context.save()
 
 
-def drop_flags(context: Context, root: pathlib.Path) -> None:
+def drop_flags(context: Context, tree: Tree) -> None:
     """Remove the immutable and append-only flags that an earlier attempt set on the copy."""
     for path in context.journal.facts.get("flags", ()):
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            io_manifest.set_flags(os.fsencode(root) + os.fsencode(path), NONE)
+        if tree.status(path, follow=False):
+            io_manifest.set_flags(os.fsencode(tree.place(path, follow=False)), NONE)
     if context.journal.facts.pop("flags", None):
         context.save()
 
 
 def _prepare_boot(context: Context) -> None:
     """Make the copy bootable while the source still serves, because this is slow."""
-    root = context.disk().mount()
     apply_fixups(context)
-    io_boot.make_bootable(context.disk(), root)
-    context.journal.facts["kernels"] = io_boot.kernels(root)
+    io_boot.make_bootable(context.disk())
+    context.journal.facts["kernels"] = io_boot.kernels(context.disk().mount())
     # copy what the source wrote meanwhile, to shorten the pause
     copy_pass(context, "live", tolerate_vanished=True, excludes=io_boot.MADE_HERE)
 
@@ -233,22 +230,21 @@ def _prepare_boot(context: Context) -> None:
 def fixup(context: Context) -> None:
     """Apply the fix-ups again, because the last copy pass restored the original files."""
     apply_fixups(context)
-    root = context.disk().mount()
-    if io_boot.kernels(root) != context.journal.facts.get("kernels"):
-        io_boot.make_bootable(context.disk(), root)
+    if io_boot.kernels(context.disk().mount()) != context.journal.facts.get("kernels"):
+        io_boot.make_bootable(context.disk())
 
 
 def apply_fixups(context: Context) -> None:
     """Change the copy's configuration; repeated after every copy pass, which restores the original files."""
     began = time.monotonic()
-    root = context.disk().mount()
-    tree = read_tree(PATTERNS, str(root))
-    changes = plan_fixups(tree, fixup_context(context.spec, context.vm, context.layout(), context.source_facts, context.key_marker))
+    tree = context.disk().mount()
+    files = io_boot.read_files(tree, PATTERNS)
+    changes = plan_fixups(files, fixup_context(context.spec, context.vm, context.layout(), context.source_facts, context.key_marker))
     everything = holds_everything(context.spec.services, context.spec.quiesce)
     changes.update(container_files(context.journal.facts.get("containers") or containers_of(context.source_facts, everything=everything)))
-    changes.update(run_health.own_way_in(context, tree))
-    io_boot.write_changes(root, changes)
-    io_boot.fill_holes(root, context.source_facts.get("swap_files", []))
+    changes.update(run_health.own_way_in(context, files))
+    io_boot.write_changes(tree, changes)
+    io_boot.fill_holes(tree, context.source_facts.get("swap_files", []))
     context.disk().pack()
     context.journal.facts["fixups"] = sorted(changes)
     context.journal.facts["fixup_seconds"] = round(time.monotonic() - began, 3)

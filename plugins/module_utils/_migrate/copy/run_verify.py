@@ -9,7 +9,6 @@ Nearly all files are read while the source serves; in the pause only those that 
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import pathlib
@@ -116,7 +115,7 @@ def _compare(context: Context, *, settle: bool = False, fixed: t.Sequence[bytes]
     """Take both manifests and compare them."""
     began = time.monotonic()
     source_manifest, copy_manifest = context.manifests()
-    root = context.disk().mount()
+    tree = context.disk().mount()
     # the comparison is valid only for content that is on the disk
     context.settle()
     systems = context.source_facts["filesystems"]
@@ -129,7 +128,7 @@ def _compare(context: Context, *, settle: bool = False, fixed: t.Sequence[bytes]
     source.start()
     progress = _progress(context)
     header = io_manifest.new_header(copy_manifest, (lambda: None) if settle else None)
-    copy = io_manifest.take(os.fsencode(root), copy_manifest, excluded(patterns, [io_rsync.HELD]), header, progress=progress)
+    copy = io_manifest.take(os.fsencode(tree.place("/")), copy_manifest, excluded(patterns, [io_rsync.HELD]), header, progress=progress)
     while source.is_alive():
         source.join(1.0)
         progress(copy.files, copy.bytes)
@@ -187,10 +186,10 @@ def _progress(context: Context) -> t.Callable[[int, int], None]:
 
 def _transfer_again(context: Context, differing: t.Mapping[bytes, Difference], *, tolerate_vanished: bool) -> None:
     """Transfer differing files again, and remove those that exist on the copy only."""
-    root = context.disk().mount()
+    tree = context.disk().mount()
     for path, each in differing.items():
-        if "extra" in each.what:
-            _remove(io_boot.inside(root, os.fsdecode(path)))
+        if "extra" in each.what and tree.status(path, follow=False):
+            _remove(tree.place(path, follow=False))
     paths = {path for path, each in differing.items() if "extra" not in each.what}
     inodes = {
         parse_own(each.source.own)[1:3]
@@ -201,16 +200,15 @@ def _transfer_again(context: Context, differing: t.Mapping[bytes, Difference], *
         # rsync links the names of a file only when all of them are listed
         paths |= {line.path for line in _linked(context.manifests()[0]) if parse_own(line.own)[1:3] in inodes}
     if paths:
-        io_rsync.pull_paths(context.source.ssh_argv(), context.source.address, sorted(paths), str(root), tolerate_vanished=tolerate_vanished)
+        io_rsync.pull_paths(context.source.ssh_argv(), context.source.address, sorted(paths), tree.place("/"), tolerate_vanished=tolerate_vanished)
 
 
-def _remove(extra: pathlib.Path) -> None:
+def _remove(extra: str) -> None:
     """Remove what exists on the copy only; the time of its folder is kept, because nothing would transfer that again."""
-    # the folder may have been removed with its parent
-    with contextlib.suppress(FileNotFoundError):
-        before = os.stat(extra.parent)
-        io_manifest.remove(os.fsencode(extra))
-        os.utime(extra.parent, ns=(before.st_atime_ns, before.st_mtime_ns))
+    folder = os.path.dirname(extra)
+    before = os.stat(folder)
+    io_manifest.remove(os.fsencode(extra))
+    os.utime(folder, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 def _linked(path: pathlib.Path) -> t.Iterator[Line]:
@@ -228,7 +226,7 @@ def _set_flags(context: Context, flags: t.Mapping[bytes, bytes]) -> None:
 
     :raises BackendError: the copy's file system does not support them.
     """
-    root = os.fsencode(context.disk().mount())
+    tree = context.disk().mount()
     if not flags:
         return
     # recorded first: the next copy pass must remove them, even if this run fails
@@ -236,6 +234,6 @@ def _set_flags(context: Context, flags: t.Mapping[bytes, bytes]) -> None:
     context.save()
     for path, text in flags.items():
         try:
-            io_manifest.set_flags(root + path, text)
+            io_manifest.set_flags(os.fsencode(tree.place(path, follow=False)), text)
         except OSError as error:
             raise BackendError(f"{printable(path)} cannot be made immutable or append-only on the copy: {error.strerror}.", hint=_HINT_COPY) from error

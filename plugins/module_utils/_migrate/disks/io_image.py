@@ -20,9 +20,11 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import sync_path
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_tree import Tree
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, LostWriteError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import (
+    MOUNT_OPTIONS,
     RAW,
     DiskLayout,
     PlannedDisk,
@@ -48,30 +50,35 @@ class DiskImage:
     """Raw disk images and their partitions.
 
     :arg images: paths of the image files, in the order of the layout's disks.
-    :arg work: a folder of this migration below ``/run``; device nodes and the mounted tree live there.
+    :arg work: a folder of this migration below ``/run``, for the mounted tree.
     """
 
     def __init__(self, images: t.Sequence[str], layout: DiskLayout, work: pathlib.Path) -> None:
         self.images = tuple(images)
         self.layout = layout
         self.work = work
-        self.devices = work / "dev"
-        self.root = work / "root"
+        self._top = work / "root"
+        self.tree = Tree(self._top)
         self._loops: dict[int, str] = {}
 
     @property
     def loop(self) -> str:
         """The loop device of the boot disk."""
-        return self._loops[self.layout.disks[0].index]
+        return self.loop_of(self.layout.disks[0])
 
-    def _disks(self) -> list[tuple[PlannedDisk, str]]:
+    def loop_of(self, disk: PlannedDisk) -> str:
+        """The loop device of an attached disk."""
+        return self._loops[disk.index]
+
+    def disks(self) -> list[tuple[PlannedDisk, str]]:
+        """The disks with their image files."""
         return list(zip(self.layout.disks, self.images))
 
     def write_table(self) -> None:
         """Write the partition tables; the content of partitions with unchanged position is kept."""
         self.detach()
         quiet = ["--quiet", "--wipe", "always", "--wipe-partitions", "always", "--no-reread", "--no-tell-kernel"]
-        for disk, image in self._disks():
+        for disk, image in self.disks():
             run(["sfdisk", *quiet, image], stdin=sfdisk_script(self.layout, disk))
 
     def make_filesystems(self) -> None:
@@ -89,15 +96,15 @@ class DiskImage:
         return [each for each in self.layout.partitions if each.fs != RAW]
 
     def _make_subvolumes(self, partition: PlannedPartition) -> None:
-        self.root.mkdir(parents=True, exist_ok=True)
-        run(["mount", "-t", "btrfs", self.node(partition), str(self.root)])
+        self._top.mkdir(parents=True, exist_ok=True)
+        run(["mount", "-t", "btrfs", self.node(partition), str(self._top)])
         try:
             for _mount, name in sorted(partition.subvolumes, key=lambda each: each[1].count("/")):
                 if name:
-                    (self.root / name).parent.mkdir(parents=True, exist_ok=True)
-                    run(["btrfs", "subvolume", "create", str(self.root / name)])
+                    self.tree.make_folder(os.path.dirname(name))
+                    run(["btrfs", "subvolume", "create", self.tree.place(name, follow=False)])
         finally:
-            run(["umount", str(self.root)])
+            run(["umount", str(self._top)])
 
     def attach(self) -> None:
         """Attach the images to loop devices, with a device node for every partition."""
@@ -105,77 +112,42 @@ class DiskImage:
             return
         self.detach()
         self.work.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.devices.mkdir(exist_ok=True)
-        # /run is mounted with nodev, so the device nodes need another mount
-        run(["mount", "-t", "tmpfs", "-o", "mode=0755,size=1m,dev,nosuid,noexec", "footprint-dev", str(self.devices)])
-        by_uuid = self.devices / "disk" / "by-uuid"
-        by_uuid.mkdir(parents=True, exist_ok=True)
-        for disk, image in self._disks():
+        for disk, image in self.disks():
             loop = self._loops[disk.index] = self._loop(image)
             run(["partx", "--update", loop], ok=(0, 1))
-            name = os.path.basename(loop)
-            _node(self.devices / name, pathlib.Path("/sys/block", name, "dev"))
             for each in self.layout.on(disk):
-                self._make_node(each)
-                link = by_uuid / each.uuid
-                if each.fs != RAW and not link.is_symlink():
-                    link.symlink_to(f"../../{name}p{each.number}")
+                # the mount table must contain names below /dev: grub-install reads it and accepts only those
+                make_node(self.node(each), partition_device(loop, each.number))
 
     def _loop(self, image: str) -> str:
-        last: CommandError | None = None
-        for _attempt in range(10):
-            name = run(["losetup", "--find"]).stdout.strip()
-            if not os.path.exists(name):
-                # the kernel offers a device without a node, if no udev is running
-                number = int("".join(each for each in name if each.isdigit()))
-                os.mknod(name, stat.S_IFBLK | 0o660, os.makedev(7, number))
-            try:
-                run(["losetup", "--partscan", name, image])
-                return name
-            except CommandError as error:
-                # another process has attached it meanwhile
-                last = error
-                time.sleep(0.2)
-        raise BackendError(f"Failed to attach {image} to a loop device: {last}", hint="Free a loop device; losetup -l shows them.")
-
-    def _make_node(self, partition: PlannedPartition) -> None:
-        loop = os.path.basename(self._loops[partition.disk])
-        name = f"{loop}p{partition.number}"
-        number = pathlib.Path("/sys/block", loop, name, "dev")
-        until = time.monotonic() + 5
-        while not number.exists():
-            if time.monotonic() > until:
-                raise BackendError(f"The kernel does not show partition {partition.number} of {loop}.", hint="Check the image with partx -s.")
-            time.sleep(0.1)
-        _node(self.devices / name, number)
-        # the mount table must contain names below /dev: grub-install reads it and accepts only those
-        if not _is_node(self.node(partition), number):
-            _node(pathlib.Path(self.node(partition)), number)
+        return attach_loop(image)
 
     def node(self, partition: PlannedPartition) -> str:
         """Device node of a partition."""
         return f"{self._loops[partition.disk]}p{partition.number}"
 
-    def mount(self) -> pathlib.Path:
-        """Mount all file systems, parents first; returns the root of the copy.
+    def mount(self) -> Tree:
+        """Mount all file systems, parents first; returns the files of the copy.
 
         The EFI system partition is not mounted but a folder: :meth:`pack` writes it as a whole.
         """
         self.attach()
-        self.root.mkdir(parents=True, exist_ok=True)
+        self._top.mkdir(parents=True, exist_ok=True)
         for each in self.layout.mounts:
-            place = self.root / each.mount.lstrip("/")
-            place.mkdir(parents=True, exist_ok=True)
+            place = self.tree.make_folder(each.mount)
             if each.partition is not self.layout.esp and not os.path.ismount(place):
-                run(["mount", "-t", each.partition.fs, "-o", mount_options(each), self.node(each.partition), str(place)])
-        return self.root
+                run(["mount", "-t", each.partition.fs, "-o", mount_options(each), self.node(each.partition), place])
+        return self.tree
+
+    def mounted(self) -> dict[str, str]:
+        """The mounted file systems of the copy: mount point → its path on this host."""
+        found = {each.mount: self.tree.mounted(each.mount) for each in self.layout.mounts if each.partition is not self.layout.esp}
+        return {mount: place for mount, place in found.items() if place}
 
     def used(self) -> int:
         """Bytes used in all file systems of the copy, without holes in files."""
-        spaces = {}
-        for each in self.layout.mounts:
-            if each.partition is not self.layout.esp:
-                spaces[each.partition.disk, each.partition.number] = os.statvfs(self.root / each.mount.lstrip("/"))
+        places = self.mounted()
+        spaces = {(each.partition.disk, each.partition.number): os.statvfs(places[each.mount]) for each in self.layout.mounts if each.mount in places}
         return sum((each.f_blocks - each.f_bfree) * each.f_frsize for each in spaces.values())
 
     def pack(self) -> None:
@@ -187,11 +159,29 @@ class DiskImage:
         if esp is None:
             return
         self.attach()
-        files = sorted(str(each) for each in (self.root / (esp.mount or "").lstrip("/")).iterdir())
+        files = self._esp_files(esp.mount or "")
         run(mkfs_argv(esp, self.node(esp)))
         if files:
             run(["mcopy", "-i", self.node(esp), "-s", "-m", "-o", "-Q", *files, "::/"], timeout=600)
         run(["sync", self.node(esp)])
+
+    def _esp_files(self, mount: str) -> list[str]:
+        """The paths on this host of the files and folders at the top of the EFI system partition.
+
+        :raises BackendError: FAT cannot store one of the files; the link of a hostile source could lead to any file of this host.
+        """
+        self.tree.make_folder(mount)
+        folders = [mount]
+        while folders:
+            folder = folders.pop()
+            for name in self.tree.names(folder):
+                path = f"{folder}/{name}"
+                found = self.tree.status(path, follow=False)
+                if found is not None and stat.S_ISDIR(found.st_mode):
+                    folders.append(path)
+                elif found is None or not stat.S_ISREG(found.st_mode):
+                    raise BackendError(f"{path} of the copy is neither a file nor a folder.", hint="Remove it on the source, or exclude it with excludes.")
+        return [self.tree.place(f"{mount}/{name}", follow=False) for name in self.tree.names(mount)]
 
     def settle(self) -> None:
         """Flush all written data from this host's memory to the disks.
@@ -204,10 +194,8 @@ class DiskImage:
         if not self._loops:
             return
         try:
-            for each in self.layout.mounts:
-                place = self.root / each.mount.lstrip("/")
-                if os.path.ismount(place):
-                    run(["sync", "--file-system", str(place)])
+            for place in self.mounted().values():
+                run(["sync", "--file-system", place])
             # data outside of file systems: the boot loader, raw partitions
             for path in (*self._loops.values(), *self.images):
                 sync_path(path)
@@ -228,12 +216,11 @@ class DiskImage:
 
     def detach(self) -> None:
         """Unmount and detach everything, including what a killed worker left."""
-        for place in (self.root, self.devices):
-            for _depth in range(8):
-                if not os.path.ismount(place):
-                    break
-                run(["umount", "-R", str(place)], ok=(0, 1, 32))
-        for disk, image in self._disks():
+        for _depth in range(8):
+            if not os.path.ismount(self._top):
+                break
+            run(["umount", "-R", str(self._top)], ok=(0, 1, 32))
+        for disk, image in self.disks():
             for loop in loops_of(image):
                 run(["partx", "--delete", loop], ok=range(256))
                 for each in self.layout.on(disk):
@@ -254,14 +241,16 @@ class DiskImage:
 
 
 def mount_options(mount: PlannedMount) -> str:
-    """Mount options of a file system of the copy while it is filled."""
-    options = ["noatime"]
-    if mount.partition.options:
-        options.append(mount.partition.options)
+    """Mount options of a file system of the copy while it is filled: its device nodes and set-user-ID programs are ineffective on this host."""
+    options = ["noatime", "nodev", "nosuid"]
+    # the source reports them: other options would be those of this host's mount command
+    options += [each for each in (mount.partition.options or "").split(",") if each.partition("=")[0] in MOUNT_OPTIONS.get(mount.partition.fs, ())]
     if mount.partition.fs == "vfat":
         # FAT has no owners and modes; without it rsync would report errors for them
         options.append("quiet")
     if mount.subvolume is not None:
+        if "," in mount.subvolume:
+            raise BackendError(f"The subvolume {mount.subvolume} cannot be mounted because of the comma in its name.", hint="Rename it on the source.")
         options.append(f"subvol=/{mount.subvolume}")
     return ",".join(options)
 
@@ -300,20 +289,49 @@ def loops_of(image: str) -> list[str]:
     return [each["name"] for each in json.loads(done.stdout).get("loopdevices", [])]
 
 
-def _device(numbers: pathlib.Path) -> int:
+def attach_loop(image: str, *options: str) -> str:
+    """Attach a file to a loop device; returns the path of the device.
+
+    :arg options: of losetup.
+    :raises BackendError: no loop device is available.
+    """
+    last: CommandError | None = None
+    for _attempt in range(10):
+        name = run(["losetup", "--find"]).stdout.strip()
+        if not os.path.exists(name):
+            # the kernel offers a device without a node, if no udev is running
+            number = int("".join(each for each in name if each.isdigit()))
+            os.mknod(name, stat.S_IFBLK | 0o660, os.makedev(7, number))
+        try:
+            run(["losetup", "--partscan", *options, name, image])
+            return name
+        except CommandError as error:
+            # another process has attached it meanwhile
+            last = error
+            time.sleep(0.2)
+    raise BackendError(f"Failed to attach {image} to a loop device: {last}", hint="Free a loop device; losetup -l shows them.")
+
+
+def partition_device(loop: str, number: int) -> int:
+    """Return the device number of a partition of a loop device.
+
+    :raises BackendError: the kernel does not find the partition.
+    """
+    name = os.path.basename(loop)
+    numbers = pathlib.Path("/sys/block", name, f"{name}p{number}", "dev")
+    until = time.monotonic() + 5
+    while not numbers.exists():
+        if time.monotonic() > until:
+            raise BackendError(f"The kernel does not show partition {number} of {name}.", hint="Check the image with partx -s.")
+        time.sleep(0.1)
     major, _colon, minor = numbers.read_text(encoding="ascii").strip().partition(":")
     return os.makedev(int(major), int(minor))
 
 
-def _is_node(path: str, numbers: pathlib.Path) -> bool:
-    """Whether a path is the node of this device; without udev a node of an earlier device may be left."""
-    try:
-        return os.stat(path).st_rdev == _device(numbers)
-    except FileNotFoundError:
-        return False
-
-
-def _node(path: pathlib.Path, numbers: pathlib.Path) -> None:
+def make_node(path: str, device: int) -> None:
+    """Create the node of a block device; without udev a node of an earlier device may be left."""
     with contextlib.suppress(FileNotFoundError):
-        path.unlink()
-    os.mknod(path, stat.S_IFBLK | 0o600, _device(numbers))
+        if os.stat(path).st_rdev == device:
+            return
+        os.unlink(path)
+    os.mknod(path, stat.S_IFBLK | 0o600, device)

@@ -125,15 +125,15 @@ class RemoteDisk(DiskImage):
         # existing files here are left from a killed process
         self.far.mkdir(parents=True, exist_ok=True, mode=0o700)
         forwards = []
-        for disk, image in self._disks():
+        for disk, image in self.disks():
             self._local(disk.index).unlink(missing_ok=True)
             forwards += ["-L", f"{self._local(disk.index)}:{self.machine.socket(disk.index)}"]
             pathlib.Path(image).touch(mode=0o600)
         *ssh, address = argv
         options = ["-N", "-n", "-o", "ExitOnForwardFailure=yes", "-o", "StreamLocalBindMask=0177", "-o", "StreamLocalBindUnlink=yes"]
         self._ssh = self._start("ssh", [*ssh, *options, *forwards, address])
-        self._await("ssh", self._ssh, lambda: all(self._local(disk.index).exists() for disk, _image in self._disks()))
-        for disk, image in self._disks():
+        self._await("ssh", self._ssh, lambda: all(self._local(disk.index).exists() for disk, _image in self.disks()))
+        for disk, image in self.disks():
             file = self._start(f"disk{disk.index}", ["nbdfuse", image, f"nbd+unix:///{self.export}?socket={self._local(disk.index)}"])
             self._files.append(file)
             self._await(f"disk{disk.index}", file, lambda image=image, size=disk.size: _size(image) >= size)

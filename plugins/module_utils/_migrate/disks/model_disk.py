@@ -15,6 +15,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fiel
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB, parse_size
 
 FILESYSTEMS = ("ext4", "xfs", "btrfs", "vfat", "swap")
+#: Mount options that a copy of the file system needs, so that its files fit and have the same modes.
+MOUNT_OPTIONS = {"vfat": ("fmask", "dmask"), "btrfs": ("compress", "compress-force")}
 #: File systems that are supported for the root.
 _ROOTS = ("ext4", "xfs", "btrfs")
 #: In place of a file system: the device is copied block by block.

@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import meminfo
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_tree import Tree
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_libvirt_host import LibvirtHost
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import io_arp
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import MigrationSpec
@@ -32,8 +33,9 @@ def gather(spec: MigrationSpec, vm: VmDetails, tools: t.Sequence[str], own_addre
     :arg tools: programs to locate.
     :arg own_addresses: MACs of the source's network cards. If one of them answers for the temporary
         address, it is the source itself, parked by an earlier run.
-    :raises BackendError: libvirt does not answer.
+    :raises BackendError: libvirt does not answer, or the kernel cannot keep paths of the copy inside of it.
     """
+    Tree("/").status("/")
     bridges = sorted(os.path.basename(os.path.dirname(each)) for each in glob.glob("/sys/class/net/*/bridge"))
     facts: dict[str, t.Any] = {
         "arch": platform.machine(),

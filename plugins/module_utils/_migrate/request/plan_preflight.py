@@ -27,7 +27,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_pr
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails
 
 SOURCE_TOOLS = ("rsync", "blkid", "ip", "systemctl", "systemd-run")
-DESTINATION_TOOLS = ("rsync", "ssh", "ssh-keyscan", "ssh-keygen", "sfdisk", "losetup", "partx", "mount", "chroot", "ip", "qemu-img")
+DESTINATION_TOOLS = ("rsync", "ssh", "ssh-keyscan", "ssh-keygen", "sfdisk", "losetup", "partx", "mount", "systemd-nspawn", "ip", "qemu-img")
 MKFS_TOOLS = {"ext4": "mkfs.ext4", "xfs": "mkfs.xfs", "btrfs": "mkfs.btrfs", "vfat": "mkfs.vfat", "swap": "mkswap"}
 
 # lists the source's subvolumes

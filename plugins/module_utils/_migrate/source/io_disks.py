@@ -14,12 +14,11 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import MOUNT_OPTIONS
 
 # File systems on disks of the machine, which are copied.
 DISK_TYPES = frozenset(("ext2", "ext3", "ext4", "xfs", "btrfs", "vfat", "exfat", "f2fs", "jfs", "reiserfs", "zfs", "nilfs2"))
 _NOT_BELOW = ("/proc", "/sys", "/dev", "/run")
-# mount options that a copy of the file system needs, so that its files fit and have the same modes
-_OPTIONS = {"vfat": ("fmask", "dmask"), "btrfs": ("compress", "compress-force")}
 # inode number of the root of every btrfs subvolume
 _SUBVOLUME = 256
 _LAYERS = {"LVM": "lvm", "CRYPT": "crypt", "mpath": "multipath"}
@@ -96,7 +95,7 @@ def _entry(mount: t.Mapping[str, str], *, counted: bool) -> dict[str, t.Any]:
     space = os.statvfs(mount["mount"])
     total = space.f_blocks * space.f_frsize
     below = device(mount["device"])
-    wanted = _OPTIONS.get(mount["fstype"], ())
+    wanted = MOUNT_OPTIONS.get(mount["fstype"], ())
     options = [each for each in mount["options"].split(",") if each.partition("=")[0] in wanted]
     return {
         "mount": mount["mount"],

@@ -31,18 +31,10 @@ def read_text(path: str) -> str | None:
         return None
 
 
-def read_tree(patterns: t.Iterable[str], root: str = "/") -> dict[str, str]:
-    """The files below ``root`` that match absolute globs; keys are paths relative to ``root``, with a leading slash."""
-    tree = {}
-    for pattern in patterns:
-        for path in sorted(glob.glob(os.path.join(root, pattern.lstrip("/")))):
-            inner = "/" + os.path.relpath(path, root)
-            # do not follow links: on the copy they could point to files of the host
-            if os.path.isfile(path) and not os.path.islink(path):
-                text = read_text(path)
-                if text is not None:
-                    tree[inner] = text
-    return tree
+def read_tree(patterns: t.Iterable[str]) -> dict[str, str]:
+    """The texts of the regular files that match absolute globs; links are left out."""
+    paths = [path for pattern in patterns for path in sorted(glob.glob(pattern)) if os.path.isfile(path) and not os.path.islink(path)]
+    return {path: text for path in paths for text in [read_text(path)] if text is not None}
 
 
 def gather(services: t.Sequence[str], tools: t.Sequence[str]) -> dict[str, t.Any]:

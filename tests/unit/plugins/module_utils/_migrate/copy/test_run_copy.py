@@ -10,6 +10,7 @@ import types
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_tree import Tree
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import run_copy
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_pool_space, io_rsync
@@ -30,7 +31,7 @@ def fixture_context(tmp_path):
         source=types.SimpleNamespace(ssh_argv=lambda: ["ssh"], address="host"),
         source_facts={"filesystems": [{"mount": "/", "used": 30 * MIB}, {"mount": "/srv", "used": 70 * MIB}]},
         layout=lambda: types.SimpleNamespace(raws=()),
-        disk=lambda: types.SimpleNamespace(mount=lambda: tmp_path, used=lambda: next(taken)),
+        disk=lambda: types.SimpleNamespace(mount=lambda: Tree(tmp_path), used=lambda: next(taken)),
         settle=lambda: None,
         progress=lambda **values: journal.progress.update(values),
         save=lambda: None,

@@ -6,17 +6,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
+import shutil
 import sys
 import types
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_tree import Tree
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import run_copy, run_verify
-from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest, io_rsync
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest, io_rsync, model_manifest
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.plan_manifest import Difference
 
 # the agent, which takes a folder for the root of its machine
 AGENT = """
@@ -53,7 +57,7 @@ class Machines:
             source=types.SimpleNamespace(program=lambda module: [sys.executable, str(agent)], ssh_argv=lambda: [str(ssh)], address="host"),
             source_facts={"filesystems": [{"mount": "/", "fstype": "ext4", "used": 1}]},
             layout=lambda: types.SimpleNamespace(mounts=(), raws=()),
-            disk=lambda: types.SimpleNamespace(mount=lambda: self.copy),
+            disk=lambda: types.SimpleNamespace(mount=lambda: Tree(self.copy)),
             settle=lambda: None,
             manifests=lambda: (store / "source.manifest", store / "copy.manifest"),
             save=lambda: None,
@@ -97,6 +101,28 @@ def test_difference_missed_by_rsync_is_found_and_transferred_again(machines):
     assert sorted(each.name for each in (machines.copy / "srv").iterdir()) == ["0", "1", "2", "3", "4"]
     assert (machines.copy / "srv" / "1").read_text() == "content 1" and (machines.copy / "srv" / "3").stat().st_mode & 0o777 == 0o644
     assert any("/srv/1 (content)" in each for each in machines.said)
+
+
+def test_nothing_is_written_through_a_link_of_the_copy(machines, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "1").write_text("of the host")
+    shutil.rmtree(machines.copy / "srv")
+    (machines.copy / "srv").symlink_to(outside)
+    differing = {f"/srv/{number}".encode(): Difference(f"/srv/{number}".encode(), ("content",), None, None) for number in range(3)}
+    run_verify._transfer_again(machines.context, {**differing, b"/srv/9": Difference(b"/srv/9", ("extra",), None, None)}, tolerate_vanished=False)
+    assert {each.name: each.read_text() for each in outside.iterdir()} == {"1": "of the host"}
+    assert sorted(each.name for each in (machines.copy / "srv").iterdir()) == ["0", "1", "2"] and not (machines.copy / "srv").is_symlink()
+    # neither a flag nor the removal of one
+    (machines.copy / "etc" / "host").symlink_to(outside)
+    for path in ("/etc/host/1", "/etc/host"):
+        machines.context.journal.facts["flags"] = [path]
+        with contextlib.suppress(BackendError, OSError):
+            run_verify._set_flags(machines.context, {os.fsencode(path): b"i"})
+        with contextlib.suppress(BackendError, OSError):
+            run_copy.drop_flags(machines.context, Tree(machines.copy))
+    assert io_manifest.get_flags(os.fsencode(outside / "1")) & model_manifest.IMMUTABLE == 0
+    assert io_manifest.get_flags(os.fsencode(outside)) & model_manifest.IMMUTABLE == 0
 
 
 def test_a_file_rewritten_under_its_old_time_is_found_in_the_pause(machines):
@@ -207,7 +233,7 @@ def test_immutable_files_are_so_on_the_copy_and_can_be_copied_over_again(machine
         run_verify.verify(machines.context)
         assert {name: io_manifest.flags_text(io_manifest.get_flags(os.fsencode(machines.copy / name))) for name in flagged} == flagged
         assert machines.context.journal.facts["flags"] == ["/etc", "/srv/1", "/srv/2"]
-        run_copy.drop_flags(machines.context, machines.copy)
+        run_copy.drop_flags(machines.context, Tree(machines.copy))
         for name in flagged:
             io_manifest.set_flags(os.fsencode(machines.source / name), b"-")
         (machines.source / "srv" / "1").write_text("other")

@@ -1,0 +1,100 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import pathlib
+import types
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_tree
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_tree import Tree
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+
+# every way by which a link or a path can lead out of a folder
+WAYS = ("{outside}", "../outside", "/../../../..{outside}", "/proc/self/root{outside}", "/proc/{pid}/root{outside}", "/proc/self/cwd/../outside")
+
+
+@pytest.fixture(name="folders")
+def fixture_folders(tmp_path: pathlib.Path) -> tuple[Tree, pathlib.Path, pathlib.Path]:
+    top, outside = tmp_path / "top", tmp_path / "outside"
+    for each in (top / "etc", outside):
+        each.mkdir(parents=True)
+    (outside / "file").write_text("of the host")
+    return Tree(top), top, outside
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_link_leads_out(folders, way, monkeypatch):
+    tree, top, outside = folders
+    monkeypatch.chdir(outside)
+    way = way.format(outside=outside, pid=os.getpid())
+    (top / "link").symlink_to(way)
+    (top / "etc/file").symlink_to(f"{way}/file")
+    for path in ("/link/file", "link/file", "/etc/file", f"{way}/file", "/etc/../link/file"):
+        assert tree.read(path) is None and tree.status(path) is None
+    assert tree.names("/link") == [] and tree.glob("/link/*") == [] and tree.mounted("/link") is None
+    for action in (tree.make_folder, tree.place):
+        with pytest.raises(BackendError, match="cannot be used"):
+            action("/link/new")
+    with pytest.raises(BackendError, match="cannot be used"):
+        tree.write("/link/new", "x")
+    tree.unlink("/link/file")
+    # the link itself is replaced
+    tree.write("/etc/file", "x")
+    assert (top / "etc/file").read_text() == "x" and not (top / "etc/file").is_symlink()
+    tree.unlink("/link")
+    assert {each.name: each.read_text() for each in outside.iterdir()} == {"file": "of the host"}
+
+
+def test_links_lead_where_they_lead_on_that_machine(folders):
+    tree, top, _outside = folders
+    (top / "srv").mkdir()
+    (top / "srv/etc").symlink_to("/etc")
+    (top / "up").symlink_to("../../etc")
+    tree.write("/srv/etc/a", "text\n")
+    assert (top / "etc/a").read_text() == tree.read_text("/up/a") == "text\n"
+    assert tree.place("/srv/etc") == str(top / "etc") and tree.place("/srv/etc", follow=False) == str(top / "srv/etc")
+    assert tree.make_folder("/srv/etc/b/c") == str(top / "etc/b/c") and tree.make_folder("/") == str(top)
+    assert tree.glob("/srv/*/a") == ["/srv/etc/a"] and tree.glob("/*/b/c") == ["/etc/b/c", "/up/b/c"]
+
+
+def test_owner_and_mode_are_kept_and_bytes_preserved(folders):
+    tree, top, _outside = folders
+    (top / "etc/a").write_bytes(b"\xff\n")
+    (top / "etc/a").chmod(0o640)
+    tree.write("/etc/a", (tree.read_text("/etc/a") or "") + "more\n")
+    assert (top / "etc/a").read_bytes() == b"\xff\nmore\n" and (top / "etc/a").stat().st_mode & 0o7777 == 0o640
+    tree.write("/etc/new", b"x")
+    assert (top / "etc/new").stat().st_mode & 0o7777 == 0o644 and sorted(os.listdir(top / "etc")) == ["a", "new"]
+
+
+def test_only_regular_files_are_read(folders):
+    tree, top, _outside = folders
+    os.mkfifo(top / "fifo")
+    with open(top / "large", "wb") as stream:
+        stream.truncate((16 << 20) + 1)
+    (top / "loop").symlink_to("loop")
+    assert [tree.read(path) for path in ("/fifo", "/large", "/loop", "/etc", "/etc/file/x")] == [None] * 5
+    for path in ("/etc", "/fifo/x", "/loop/x", "/.."):
+        with pytest.raises(BackendError):
+            tree.write(path, "x")
+
+
+def test_an_old_kernel_is_refused(folders, monkeypatch):
+    tree, top, _outside = folders
+    (top / "etc/a").write_text("x")
+
+    def syscall(*unused):
+        ctypes.set_errno(errno.ENOSYS)
+        return -1
+
+    monkeypatch.setattr(io_tree.ctypes, "CDLL", lambda *unused, **more: types.SimpleNamespace(syscall=syscall))
+    for action in (tree.read, tree.status, tree.names, tree.make_folder, tree.place, tree.unlink):
+        with pytest.raises(BackendError, match="does not support openat2"):
+            action("/etc/a")
