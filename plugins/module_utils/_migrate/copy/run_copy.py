@@ -34,6 +34,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request
     find_problems,
     find_warnings,
     fixup_context,
+    systems_of,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstrap import run_bootstrap
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import run_blocks
@@ -61,7 +62,8 @@ def preflight(context: Context) -> None:
     try:
         sent = time.time()
         containers = [dataclasses.asdict(each) for each in context.spec.containers]
-        answer = context.source.ask("facts", {"services": list(context.spec.services), "containers": containers, "address": context.spec.admin.address})
+        given = {"services": list(context.spec.services), "containers": containers, "excludes": list(context.spec.excludes)}
+        answer = context.source.ask("facts", {**given, "address": context.spec.admin.address})
         source = answer["facts"]
         source["clock_offset"] = source["time"] - (sent + time.time()) / 2
     except FootprintError as error:
@@ -73,7 +75,7 @@ def preflight(context: Context) -> None:
         raise FootprintError(as_text(problems))
     tree = source.pop("tree")
     name, prefix = admin_interface(context.spec, source)
-    context.journal.facts["source_facts"] = source
+    context.journal.facts["source_facts"] = {**source, "filesystems": systems_of(source, context.spec.excludes)}
     context.journal.facts["source"] = {
         "hostname": source["hostname"],
         "machine_id": source["machine_id"],

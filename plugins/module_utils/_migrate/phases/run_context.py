@@ -81,7 +81,7 @@ def layout_of(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.Any] 
     facts = source or {}
     sizes = [t.cast(int, each.size) for each in vm.disks[: disks_filled(spec, vm)]]
     firmware = vm.boot_firmware or BIOS
-    filesystems = filesystems_of(facts)
+    filesystems = filesystems_of(facts, spec.excludes)
     raws = plan_raw_devices.found(facts) if spec.sync == plan_raw_devices.RSYNC_DD else ()
     schema = plan_raw_devices.resolved(spec.disk_schema, facts) or same_schema(filesystems, facts.get("swaps", []), sizes, firmware, raws)
     return plan_layout(sizes, schema, filesystems, vm.uuid, firmware)

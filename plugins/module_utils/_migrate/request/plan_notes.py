@@ -10,9 +10,41 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import MigrationSpec
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_excludes import excluded
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails
 
+# what happens to mounts that are not copied, by their reason; a mount with another reason stops the migration, unless it is excluded
+_NOT_COPIED = {
+    "network": "is not copied; the VM mounts it over the network.",
+    "program": "is not copied; the VM has it once the program that provides it runs there.",
+    "memory": "is not copied, because it is in memory.",
+    "medium": "is not copied, because it is a medium that is only read. Copy the files that the VM needs to another file system.",
+    "place": "is not copied, because it is mounted below /run. If it is needed, mount it elsewhere.",
+    "hidden": "is not copied, because another mount hides it. If it is needed, mount it elsewhere.",
+    "image": "is copied as the image file that contains it. Add its mount unit (systemctl list-units -t mount) to services, so that the file is complete.",
+}
 _KEPT = ("ext2", "ext3", "ext4", "xfs", "btrfs", "vfat")
+
+
+def mount_warnings(source: t.Mapping[str, t.Any], excludes: t.Sequence[str]) -> list[str]:
+    """Warnings about mounts of the source that are not copied."""
+    warnings = []
+    left = [each for each in source.get("filesystems", []) if excluded(each["mount"], excludes)]
+    for each in [*left, *source.get("foreign", [])]:
+        how = "is not copied, as requested with excludes." if excluded(each["mount"], excludes) else _NOT_COPIED.get(each.get("why", "network"))
+        warnings += [f"{each['mount']} ({each['fstype']} from {each['device']}) {how}"] if how else []
+    return warnings
+
+
+def mount_problems(source: t.Mapping[str, t.Any], excludes: t.Sequence[str]) -> list[tuple[str, str, str]]:
+    """Mounted file systems that cannot be copied and would be missing in the VM: message, hint, path."""
+    problems = []
+    for each in source.get("foreign", []):
+        if each.get("why", "network") not in _NOT_COPIED and not excluded(each["mount"], excludes):
+            how = "cannot be read, so it would not be copied" if each["why"] == "unreadable" else "is of a type that cannot be copied"
+            hint = f"Move its files to ext4, xfs or btrfs or unmount it on the source, or add {each['mount']} to excludes to leave it behind."
+            problems.append((f"{each['mount']} ({each['fstype']} from {each['device']}) {how}.", hint, "excludes"))
+    return problems
 
 
 def disk_warnings(source: t.Mapping[str, t.Any]) -> list[str]:

@@ -21,8 +21,16 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.m
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_layout import space_problems
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_raw_devices import raw_notes, raw_problems
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import MigrationSpec
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_notes import disk_warnings, machine_warnings, network_warnings, stack
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_notes import (
+    disk_warnings,
+    machine_warnings,
+    mount_problems,
+    mount_warnings,
+    network_warnings,
+    stack,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.plan_source import source_problems
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_excludes import excluded
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import TOOLS_PATH, Problem
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails
 
@@ -36,8 +44,13 @@ BTRFS_TOOL = "btrfs"
 ESP_TOOL = "mcopy"
 
 
-def filesystems_of(source: t.Mapping[str, t.Any]) -> tuple[Filesystem, ...]:
-    """The file systems on disks of the source, from its facts."""
+def systems_of(source: t.Mapping[str, t.Any], excludes: t.Iterable[str]) -> list[dict[str, t.Any]]:
+    """The source's file systems in its facts, without those that are excluded as a whole."""
+    return [each for each in source.get("filesystems", []) if not excluded(each["mount"], excludes)]
+
+
+def filesystems_of(source: t.Mapping[str, t.Any], excludes: t.Iterable[str] = ()) -> tuple[Filesystem, ...]:
+    """The file systems on disks of the source that are copied, from its facts."""
     return tuple(
         Filesystem(
             mount=each["mount"],
@@ -50,7 +63,7 @@ def filesystems_of(source: t.Mapping[str, t.Any]) -> tuple[Filesystem, ...]:
             subvolume=each.get("subvolume"),
             options=each.get("options"),
         )
-        for each in source.get("filesystems", [])
+        for each in systems_of(source, excludes)
     )
 
 
@@ -152,14 +165,13 @@ def find_warnings(
     """Warnings about what is not copied or will be different in the VM."""
     if source is None:
         return []
-    warnings = [
-        f"{each['mount']} ({each['fstype']} from {each['device']}) is not copied; the VM mounts it over the network." for each in source.get("foreign", [])
-    ]
+    excludes = spec.excludes if spec else ()
+    warnings = mount_warnings(source, excludes)
     for unit, state in source.get("services", {}).items():
         if state.get("load") == "loaded" and state.get("active") not in ("active", "activating"):
             warnings.append(f"{unit} is not running on the source; it is left as it is.")
     warnings += raw_notes(spec.disk_schema, spec.sync, source) if spec else []
-    found = disk_warnings(source) + machine_warnings(tree or {})
+    found = disk_warnings({"filesystems": systems_of(source, excludes)}) + machine_warnings(tree or {})
     if spec and vm:
         found += network_warnings(spec, vm, source) + mac_warnings(spec, vm, source, tree or {})
     return warnings + found
@@ -198,6 +210,7 @@ def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.An
                 "admin.address",
             )
         )
+    problems += [Problem(*each) for each in mount_problems(source, spec.excludes)]
     if any(each["fstype"] == "btrfs" for each in source.get("filesystems", [])) and not source.get("tools", {}).get(BTRFS_TOOL):
         hint = "Install btrfs-progs there."
         problems.append(Problem("The program btrfs is missing on the source; it is required to list subvolumes that are not mounted.", hint))
@@ -208,7 +221,7 @@ def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.An
     problems += _boot_loader(layout, source)
     problems += [Problem(*each) for each in source_problems(spec.services, spec.containers, spec.quiesce, source)]
     problems += [Problem(text, "Correct the device name or the size.", "disk_schema") for text in raw_problems(layout, source)]
-    too_small = space_problems(layout, filesystems_of(source))
+    too_small = space_problems(layout, filesystems_of(source, spec.excludes))
     problems += [Problem(text, "Increase the size of the disk or the partition, or use excludes.", "disk_schema") for text in too_small]
     return problems
 

@@ -6,24 +6,37 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import os
 import pathlib
 import re
 import stat
+import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_excludes import base, excluded
 
 # File systems on disks of the machine, which are copied.
 DISK_TYPES = frozenset(("ext2", "ext3", "ext4", "xfs", "btrfs", "vfat", "exfat", "f2fs", "jfs", "reiserfs", "zfs", "nilfs2"))
 _NOT_BELOW = ("/proc", "/sys", "/dev", "/run")
+# Not copied, because the content is on other machines, is provided by a program, or is a medium that is only read.
+_NETWORK = frozenset(
+    ("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "fuse.sshfs", "fuse.glusterfs", "9p", "virtiofs", "afs", "lustre", "beegfs", "orangefs")
+)
+_SYSTEM_PROGRAMS = frozenset(("fuse.lxcfs", "fuse.snapfuse", "fusectl"))
+_READ_ONLY = frozenset(("iso9660", "udf", "squashfs", "erofs", "cramfs", "romfs"))
+_IN_MEMORY = re.compile(r"\A/dev/z?ram\d")
 # mount options that a copy of the file system needs, so that its files fit and have the same modes
 _OPTIONS = {"vfat": ("fmask", "dmask"), "btrfs": ("compress", "compress-force")}
 # inode number of the root of every btrfs subvolume
 _SUBVOLUME = 256
 _LAYERS = {"LVM": "lvm", "CRYPT": "crypt", "mpath": "multipath"}
 SYS = pathlib.Path("/sys/dev/block")
+# seconds to measure what excludes leave out; what is not measured by then counts as used
+_MEASURE = 20.0
 # exit code of a command whose program is missing
 _NOT_INSTALLED = 127
 
@@ -65,7 +78,7 @@ def filesystems() -> list[dict[str, t.Any]]:
     # the mount table is in the order of time: a file system that was mounted again comes after the bind mounts of its folders
     for each in sorted(mounts(), key=lambda each: [part for part in each["root"].split("/") if part]):
         inside = any(each["mount"] == top or each["mount"].startswith(top + "/") for top in _NOT_BELOW)
-        if each["fstype"] not in DISK_TYPES or inside or not os.path.isdir(each["mount"]):
+        if each["fstype"] not in DISK_TYPES or inside or _IN_MEMORY.match(each["device"]) or image_of(each) or not os.path.isdir(each["mount"]):
             continue
         place = os.stat(each["mount"])
         if each["fstype"] == "btrfs":
@@ -87,6 +100,85 @@ def filesystems() -> list[dict[str, t.Any]]:
     return sorted(found, key=lambda each: str(each["mount"]))
 
 
+def subtract(filesystems: t.Sequence[dict[str, t.Any]], excludes: t.Sequence[str]) -> None:
+    """Subtract from ``used`` the files that ``excludes`` leave out, as far as they can be measured in time; file systems that are excluded keep theirs."""
+    until = time.monotonic() + _MEASURE
+    tops = {path for each in excludes if "**" not in base(each) for path in glob.glob(base(each)) if os.path.realpath(path) == path}
+    for top in sorted(each for each in tops if not tops.intersection(map(str, pathlib.PurePath(each).parents))):
+        holders = [each for each in filesystems if top.startswith(f"{each['mount'].rstrip('/')}/") and not excluded(each["mount"], excludes)]
+        home = max(holders, key=lambda each: len(each["mount"]), default=None)
+        if home:
+            home["used"] = max(0, home["used"] - _size_of(top, os.stat(home["mount"]).st_dev, until))
+
+
+def _size_of(top: str, number: int, until: float) -> int:
+    """Allocated bytes of a folder or file on the file system with this number; hard links do not count, because others may be copied."""
+    size = 0
+    for folder, names, files in os.walk(top) if os.path.isdir(top) else [(os.path.dirname(top), [], [os.path.basename(top)])]:
+        if time.monotonic() > until or os.lstat(folder).st_dev != number:
+            names.clear()
+            continue
+        for name in files:
+            with contextlib.suppress(OSError):
+                status = os.lstat(os.path.join(folder, name))
+                size += 512 * status.st_blocks if status.st_nlink == 1 and status.st_dev == number else 0
+    return size
+
+
+def not_copied(copied: t.Sequence[t.Mapping[str, t.Any]]) -> list[dict[str, str]]:
+    """The mounts whose content is missing among the copied file systems: the entry of the mount table with ``why``.
+
+    ``why`` is ``network``, ``program``, ``memory``, ``medium`` (only read), ``image`` (a file that is copied as one), ``place`` (below /run),
+    ``hidden`` (below another mount), ``unreadable``, or ``type`` for a file system on a disk that cannot be copied.
+
+    :arg copied: as :func:`filesystems` returned it.
+    """
+    covered = {each["id"] for each in copied} | {each["device"] for each in copied if each["fstype"] in ("btrfs", "zfs")}
+    found = {}
+    for each in mounts():
+        why = None if covered.intersection((each["id"], each["device"])) else _why_not(each)
+        if why:
+            # a file system is named once, at its first mount
+            found.setdefault(each["id"] if why in ("type", "hidden", "place") else each["mount"], {**each, "why": why})
+    return list(found.values())
+
+
+def _why_not(mount: t.Mapping[str, str]) -> str | None:
+    kind, path = mount["fstype"], mount["mount"]
+    if path.startswith(("/proc/", "/sys/", "/dev/")) or kind in _SYSTEM_PROGRAMS:
+        return None
+    if kind in _NETWORK:
+        return "network"
+    if kind == "fuse" or kind.startswith("fuse."):
+        return None if path.startswith("/run/") else "program"
+    if not (mount["device"].startswith("/dev/") or kind in DISK_TYPES):
+        return None
+    if _IN_MEMORY.match(mount["device"]):
+        return "memory"
+    if image_of(mount):
+        return "image" if "ro" not in mount["options"].split(",") else None
+    try:
+        status = os.stat(path)
+    except OSError:
+        return "unreadable"
+    if not stat.S_ISDIR(status.st_mode):
+        # a file that is mounted over another one is copied in its place
+        return None
+    if kind in _READ_ONLY:
+        return "medium"
+    if path.startswith("/run/"):
+        return "place"
+    return "hidden" if kind in DISK_TYPES else "type"
+
+
+def image_of(mount: t.Mapping[str, str]) -> str | None:
+    """The file that a mounted loop device shows, if it is a file of this machine that is copied."""
+    place = pathlib.Path(os.path.realpath(SYS / mount["id"]))
+    backing = _read((place.parent if (place / "partition").exists() else place) / "loop" / "backing_file").strip()
+    inside = mount["mount"] == "/" or backing.startswith(tuple(f"{top}/" for top in _NOT_BELOW))
+    return backing if backing and not inside and os.path.isfile(backing) else None
+
+
 def _with_parents(root: str) -> list[str]:
     """A path within a file system and all folders above it."""
     return [root, *(str(each) for each in pathlib.PurePosixPath(root).parents)]
@@ -100,6 +192,7 @@ def _entry(mount: t.Mapping[str, str], *, counted: bool) -> dict[str, t.Any]:
     options = [each for each in mount["options"].split(",") if each.partition("=")[0] in wanted]
     return {
         "mount": mount["mount"],
+        "id": mount["id"],
         "device": mount["device"],
         "fstype": mount["fstype"],
         "total": total,

@@ -19,9 +19,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_blocks, io_disks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_links import interfaces
 
-# File systems whose content is on other machines; the new master mounts them itself.
-_FOREIGN_TYPES = frozenset(("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "fuse.sshfs", "fuse.glusterfs", "9p", "virtiofs", "afs"))
-
 
 def read_text(path: str) -> str | None:
     """A file of unknown encoding as text, ``None`` if it cannot be read; invalid bytes are preserved on writing."""
@@ -45,13 +42,16 @@ def read_tree(patterns: t.Iterable[str], root: str = "/") -> dict[str, str]:
     return tree
 
 
-def gather(services: t.Sequence[str], tools: t.Sequence[str]) -> dict[str, t.Any]:
+def gather(services: t.Sequence[str], tools: t.Sequence[str], excludes: t.Sequence[str] = ()) -> dict[str, t.Any]:
     """Facts of this machine as the source of a migration.
 
     :arg services: units whose state is returned.
     :arg tools: programs whose paths are returned.
+    :arg excludes: what is not copied, and does not count as used.
     """
     swaps, swap_files = io_disks.swaps()
+    filesystems = io_disks.filesystems()
+    io_disks.subtract(filesystems, excludes)
     return {
         "hostname": socket.gethostname(),
         "machine_id": (read_text("/etc/machine-id") or "").strip(),
@@ -61,12 +61,12 @@ def gather(services: t.Sequence[str], tools: t.Sequence[str]) -> dict[str, t.Any
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         # in a container this is the firmware of its host
         "firmware": "uefi" if os.path.isdir("/sys/firmware/efi") and not os.path.exists("/run/systemd/container") else "bios",
-        "filesystems": io_disks.filesystems(),
+        "filesystems": filesystems,
         "swaps": swaps,
         "swap_files": swap_files,
         "blocks": io_blocks.blocks(),
         "boot_seconds": boot_seconds(),
-        "foreign": [each for each in io_disks.mounts() if each["fstype"] in _FOREIGN_TYPES],
+        "foreign": io_disks.not_copied(filesystems),
         "interfaces": interfaces(),
         "tools": {tool: _which(tool) for tool in tools},
         "kernels": sorted(os.path.basename(each)[len("vmlinuz-") :] for each in glob.glob("/boot/vmlinuz-*")),

@@ -52,17 +52,23 @@ _REBOOT_RETRY = 20.0
 
 
 def gather_facts(
-    services: t.Sequence[str] = (), address: str | None = None, containers: t.Sequence[Container] = (), *, secrets: bool = False
+    services: t.Sequence[str] = (),
+    address: str | None = None,
+    containers: t.Sequence[Container] = (),
+    excludes: t.Sequence[str] = (),
+    *,
+    secrets: bool = False,
 ) -> dict[str, t.Any]:
     """The facts of this machine that preflight and fix-ups require.
 
     :arg services: units whose state is returned.
     :arg address: the admin address; ``address_files`` names the files that configure it.
     :arg containers: containers whose state is returned.
+    :arg excludes: what is not copied.
     :arg secrets: return the configuration files unchanged; without it secrets are masked.
     """
     named = [each for each in services if each != ALL]
-    facts = io_facts.gather(named, (*SOURCE_TOOLS, BTRFS_TOOL))
+    facts = io_facts.gather(named, (*SOURCE_TOOLS, BTRFS_TOOL), excludes)
     # what services: all would stop; check mode and master_source_info show it
     facts["everything"] = io_services.everything()
     facts["user_services"] = io_services.user_services()
@@ -263,7 +269,7 @@ def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t
         return {"kept": io_journal_mirror.kept(name), "state": state.read()}
     if command == "facts":
         containers = [Container(**each) for each in given.get("containers", ())]
-        facts = gather_facts(given.get("services", ()), given.get("address"), containers, secrets=True)
+        facts = gather_facts(given.get("services", ()), given.get("address"), containers, given.get("excludes", ()), secrets=True)
         return {"facts": facts, "state": state.read()}
     if command == "state":
         return {"state": state.read(), "boot_id": io_facts.read_text("/proc/sys/kernel/random/boot_id")}

@@ -8,7 +8,9 @@ import copy
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CapacityError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_layout import plan_layout
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import layout_of
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import (
@@ -134,6 +136,59 @@ def test_network_mounts_and_stopped_services_are_warned_of():
     warnings = find_warnings({"foreign": [{"mount": "/nas", "fstype": "nfs", "device": "nas:/x"}], "services": {"a": {"load": "loaded", "active": "failed"}}})
     assert len(warnings) == 2 and "/nas" in warnings[0] and warnings[1].startswith("a is not running")
     assert find_warnings(None) == []
+
+
+NTFS = {"mount": "/data", "fstype": "fuseblk", "device": "/dev/sda3", "why": "type"}
+
+
+def test_a_mounted_file_system_that_cannot_be_copied_is_a_problem_unless_it_is_excluded():
+    (problem,) = found({"foreign": [NTFS]})
+    assert problem.message == "/data (fuseblk from /dev/sda3) is of a type that cannot be copied."
+    assert (problem.path, "add /data to excludes" in problem.hint) == ("excludes", True)
+    (broken,) = found({"foreign": [{**NTFS, "why": "unreadable"}]})
+    assert "cannot be read" in broken.message
+    assert found({"foreign": [NTFS]}, params={"excludes": ["/data"]}) == []
+    (warning,) = find_warnings({"foreign": [NTFS]}, parse_spec({**PARAMS, "excludes": ["/data"]}))
+    assert warning == "/data (fuseblk from /dev/sda3) is not copied, as requested with excludes."
+
+
+@pytest.mark.parametrize("why", ["network", "program", "memory", "medium", "place", "hidden", "image"])
+def test_other_mounts_that_are_not_copied_are_warned_of(why):
+    mount = {**NTFS, "why": why}
+    assert found({"foreign": [mount]}) == []
+    (warning,) = find_warnings({"foreign": [mount]}, parse_spec(PARAMS))
+    assert warning.startswith("/data (fuseblk from /dev/sda3) is ")
+
+
+BACKUP = {"mount": "/srv/backup", "device": "/dev/sdb1", "fstype": "ext4", "used": 1500 * GIB, "inodes_used": 1000, "size": 2000 * GIB, "disks": ["sdb"]}
+
+
+def laid_out(excludes, disk_schema=()):
+    """The layout of a source with a large disk for backups, and what preflight finds."""
+    spec = parse_spec({**PARAMS, "vm": {**PARAMS["vm"], "disks": [{"size": "40GiB"}]}, "excludes": excludes, "disk_schema": list(disk_schema)})
+    vm = parse_vms([spec.vm], cluster="c")[0]
+    source = {**copy.deepcopy(SOURCE), "filesystems": [*SOURCE["filesystems"], BACKUP]}
+    try:
+        layout = layout_of(spec, vm, source)
+    except CapacityError as error:
+        return None, [str(error)]
+    return layout, [each.message for each in find_problems(spec, vm, layout, source, HOST)]
+
+
+def test_an_excluded_file_system_needs_no_partition_and_no_space():
+    assert "1.61 TiB" in laid_out([])[1][0]
+    for excludes in (["/srv/backup"], ["/srv/backup/*"], ["/srv/*"], ["/srv/**"], ["/srv"], ["/srv/back*"]):
+        layout, problems = laid_out(excludes)
+        assert problems == [] and [each.mount for each in layout.partitions] == ["/"]
+    # a part of it, or another folder
+    assert laid_out(["/srv/backup/old"])[1] and laid_out(["/srv/backup2"])[1]
+    layout, problems = laid_out(["/srv/backup"], [{"mount": "/"}, {"mount": "/srv", "size": "5GiB"}])
+    assert problems == [] and [each.mount for each in layout.partitions] == ["/", "/srv"]
+
+
+def test_an_excluded_file_system_is_named():
+    warnings = find_warnings({"filesystems": [{**BACKUP, "fstype": "zfs"}]}, parse_spec({**PARAMS, "excludes": ["/srv/backup"]}))
+    assert warnings == ["/srv/backup (zfs from /dev/sdb1) is not copied, as requested with excludes."]
 
 
 UEFI = {"vm": {**PARAMS["vm"], "boot_firmware": "efi"}}
