@@ -15,6 +15,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB, size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstrap import plan_bootstrap
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups import Context
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_fstab import option_warnings
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_macs import STACKED, StackChange, generated, normal
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_network import NicChange, macs_of
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import BIOS, EFI, DiskLayout, Filesystem
@@ -171,7 +172,7 @@ def find_warnings(
         if state.get("load") == "loaded" and state.get("active") not in ("active", "activating"):
             warnings.append(f"{unit} is not running on the source; it is left as it is.")
     warnings += raw_notes(spec.disk_schema, spec.sync, source) if spec else []
-    found = disk_warnings({"filesystems": systems_of(source, excludes)}) + machine_warnings(tree or {})
+    found = disk_warnings({"filesystems": systems_of(source, excludes)}) + machine_warnings(tree or {}) + option_warnings(tree or {})
     if spec and vm:
         found += network_warnings(spec, vm, source) + mac_warnings(spec, vm, source, tree or {})
     return warnings + found
