@@ -114,7 +114,12 @@ def mac_warnings(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.An
     warnings = [f"{nic.name} has the MAC {nic.worn_mac} instead of its own {nic.old_mac}; in the VM it has {nic.new_mac}." for nic in nics if nic.worn_mac]
     warnings += [f"{each.name} has the MAC {each.old_mac}, which differs from its card's; in the VM it has {each.new_mac}." for each in stacked]
     named = {mac for nic in nics for mac in (nic.worn_mac, nic.old_mac)} | {each.old_mac for each in stacked}
-    changes = [each for each in macs_of(nics, stacked).learn(tree) if (normal(each[1]) or each[1]) not in named]
+    found = macs_of(nics, stacked).learn(tree)
+    texts = [text.lower().replace("-", ":") for text in tree.values()]
+    for mac in (nic.worn_mac for nic in nics if nic.worn_mac and all(normal(each[1]) for each in found)):
+        if not any(mac.lower() in text for text in texts):
+            warnings.append(f"No known file sets {mac}. If a program does, the VM has the MAC of the parked source: find it with grep -ri {mac} /etc /usr/local.")
+    changes = [each for each in found if (normal(each[1]) or each[1]) not in named]
     warnings += [f"{path} sets the MAC {old}, which the parked source may use on the same network; in the VM it becomes {new}." for path, old, new in changes]
     return [*warnings, "Change DHCP reservations, port security and static ARP entries that name these MACs."] if warnings else []
 

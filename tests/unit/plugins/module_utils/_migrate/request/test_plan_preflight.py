@@ -329,6 +329,13 @@ def test_macs_that_differ_from_the_cards_are_warned_of():
     assert f"br0 has the MAC 02:dd:00:00:00:07, which differs from its card's; in the VM it has {first}." in warnings
     sets = "/etc/network/interfaces sets the MAC 02:ee:00:00:00:01, which the parked source may use on the same network"
     assert f"{sets}; in the VM it becomes {first}." in warnings
+    script = {"/etc/network/if-pre-up.d/mac": "#!/bin/sh\nip link set eno1 address 02:ee:00:00:00:01\n"}
+    assert f"if-pre-up.d/mac sets the MAC 02:ee:00:00:00:01, which the parked source may use on the same network; in the VM it becomes {first}." in "\n".join(
+        find_warnings({"interfaces": links}, spec, vm, script)
+    )
+    assert "No known file sets 02:cc:00:00:00:09." in warnings
+    for known in ({"/etc/rc.local": "ip link set eno2 address 02-CC-00-00-00-09\n"}, {"/etc/NetworkManager/conf.d/x": "[c]\nethernet.cloned-mac-address=stable\n"}):
+        assert "No known file" not in "\n".join(find_warnings({"interfaces": links}, spec, vm, known))
     assert "port security" in warnings and "docker0" not in warnings and "br0.7 has" not in warnings
     context = fixup_context(spec, vm, plan_layout([6 * GIB], (), (), vm.uuid), {"interfaces": links}, "k")
     assert [(each.name, each.new_mac) for each in context.stacked] == [("br0", first)]
