@@ -72,6 +72,26 @@ def stack(links: t.Sequence[t.Mapping[str, t.Any]], name: str | None) -> list[st
     return found
 
 
+def medium_problem(wanted: t.Sequence[str], name: str | None, source: t.Mapping[str, t.Any]) -> tuple[str, str] | None:
+    """The problem that the admin address is not on Ethernet: message and hint.
+
+    :arg wanted: addresses that may be the admin address.
+    :arg name: the interface that has one of them; ``None`` if it is not like an Ethernet card.
+    """
+    other = {each["name"]: each for each in source.get("other_media", [])}
+    name = name or next((each["name"] for each in other.values() if any(one.partition("/")[0] in wanted for one in each["addresses"])), None)
+    links = {each["name"]: each for each in source.get("interfaces", [])}
+    lowest = [each for each in stack(source.get("interfaces", []), name) if not links.get(each, {}).get("lower")]
+    if not lowest or not all(each in other for each in lowest):
+        # a bridge may have an access point beside a card
+        return None
+    media = ", ".join(f"{each} ({other[each]['medium']})" for each in lowest)
+    return (
+        f"{wanted[0]} is on {media}, which a VM cannot have: its cards are Ethernet, and the configuration of {name} would not bring up the address.",
+        "Configure the address on an Ethernet card of the source, or on a VLAN, bridge or bond of one.",
+    )
+
+
 def network_warnings(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.Any]) -> list[str]:
     """Warnings about VLANs, bonds, addresses that also move, cards without a counterpart in the VM."""
     warnings = []
@@ -91,7 +111,10 @@ def network_warnings(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, 
         others = [one for one in links[name].get("addresses", []) if one.partition("/")[0] not in wanted] + list(links[name].get("addresses6") or [])
         if others:
             warnings.append(f"{', '.join(others)} on {name} move to the VM as well, because its configuration names them.")
-    cards = [each["name"] for each in links.values() if each.get("card", True) and (each.get("addresses") or each["name"] in below)]
+    other = {each["name"]: each["medium"] for each in source.get("other_media", []) if each["addresses"]}
+    if other:
+        warnings.append(f"{', '.join(f'{each} ({medium})' for each, medium in other.items())}: not Ethernet; the VM has no card for it.")
+    cards = [each["name"] for each in links.values() if each.get("card", True) and each["name"] not in other and (each.get("addresses") or each["name"] in below)]
     if len(cards) > len(vm.nics):
         left = sorted(cards, key=lambda each: each not in below)[len(vm.nics) :]
         warnings.append(f"The VM has {len(vm.nics)} card(s); {', '.join(left)} of the source have no counterpart. Add nics to the VM if they are needed.")

@@ -25,6 +25,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_notes import (
     disk_warnings,
     machine_warnings,
+    medium_problem,
     mount_problems,
     mount_warnings,
     network_warnings,
@@ -128,7 +129,8 @@ def cards_of(spec: MigrationSpec, source: t.Mapping[str, t.Any]) -> list[t.Mappi
     """The source's network cards, those that carry the admin address first."""
     links = source.get("interfaces", [])
     below = stack(links, admin_interface(spec, source)[0])
-    cards = [each for each in links if each.get("mac") and each.get("card", True)]
+    other = {each["name"] for each in source.get("other_media", [])}
+    cards = [each for each in links if each.get("mac") and each.get("card", True) and each["name"] not in other]
     return sorted(cards, key=lambda each: below.index(each["name"]) if each["name"] in below else len(below))
 
 
@@ -198,7 +200,10 @@ def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.An
     if missing:
         problems.append(Problem(f"Programs are missing on the source: {', '.join(missing)}.", "Install them there."))
     name, _prefix = admin_interface(spec, source)
-    if name is None:
+    medium = medium_problem((spec.admin.address, spec.admin.temporary_address), name, source)
+    if medium:
+        problems.append(Problem(*medium, "admin.address"))
+    elif name is None:
         problems.append(
             Problem(
                 f"No interface of the source has {spec.admin.address}.",

@@ -44,7 +44,7 @@ _NOT_INSTALLED = 127
 def mounts() -> list[dict[str, str]]:
     """The mount table: mount, root (of the mount within its file system), device, fstype, id (major:minor), options."""
     found = []
-    for line in _read("/proc/self/mountinfo").splitlines():
+    for line in read("/proc/self/mountinfo").splitlines():
         left, _dash, right = line.partition(" - ")
         fields, kind = left.split(), right.split()
         if len(fields) > 4 and len(kind) > 1:
@@ -53,7 +53,8 @@ def mounts() -> list[dict[str, str]]:
     return found
 
 
-def _read(path: str | pathlib.Path) -> str:
+def read(path: str | pathlib.Path) -> str:
+    """A file of the kernel, empty if it cannot be read."""
     try:
         return pathlib.Path(path).read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
@@ -174,7 +175,7 @@ def _why_not(mount: t.Mapping[str, str]) -> str | None:
 def image_of(mount: t.Mapping[str, str]) -> str | None:
     """The file that a mounted loop device shows, if it is a file of this machine that is copied."""
     place = pathlib.Path(os.path.realpath(SYS / mount["id"]))
-    backing = _read((place.parent if (place / "partition").exists() else place) / "loop" / "backing_file").strip()
+    backing = read((place.parent if (place / "partition").exists() else place) / "loop" / "backing_file").strip()
     inside = mount["mount"] == "/" or backing.startswith(tuple(f"{top}/" for top in _NOT_BELOW))
     return backing if backing and not inside and os.path.isfile(backing) else None
 
@@ -247,7 +248,7 @@ def device(path: str) -> dict[str, t.Any]:
     disks: list[str] = []
     layers: list[str] = []
     _descend(pathlib.Path(os.path.realpath(place)), disks, layers)
-    return {"size": 512 * int(_read(place / "size").strip() or 0), "disks": disks, "layers": layers}
+    return {"size": 512 * int(read(place / "size").strip() or 0), "disks": disks, "layers": layers}
 
 
 def _descend(place: pathlib.Path, disks: list[str], layers: list[str]) -> None:
@@ -255,7 +256,7 @@ def _descend(place: pathlib.Path, disks: list[str], layers: list[str]) -> None:
         place = place.parent
     below = sorted(each.name for each in (place / "slaves").iterdir()) if (place / "slaves").is_dir() else []
     # a partition of a multipath device is not a separate layer (part1-mpath-...)
-    layer = "md" if (place / "md").is_dir() else _LAYERS.get(_read(place / "dm" / "uuid").partition("-")[0])
+    layer = "md" if (place / "md").is_dir() else _LAYERS.get(read(place / "dm" / "uuid").partition("-")[0])
     if layer and layer not in layers:
         layers.append(layer)
     if not below or layer == "multipath":
@@ -269,7 +270,7 @@ def _descend(place: pathlib.Path, disks: list[str], layers: list[str]) -> None:
 def swaps() -> tuple[list[dict[str, t.Any]], list[str]]:
     """Swap partitions (device, size, disks), and files used as swap."""
     partitions, files = [], []
-    for line in _read("/proc/swaps").splitlines()[1:]:
+    for line in read("/proc/swaps").splitlines()[1:]:
         fields = line.split()
         if len(fields) < 3:
             continue

@@ -17,7 +17,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_blocks, io_disks
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_links import interfaces
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_links import interfaces, other_media
 
 
 def read_text(path: str) -> str | None:
@@ -68,6 +68,7 @@ def gather(services: t.Sequence[str], tools: t.Sequence[str], excludes: t.Sequen
         "boot_seconds": boot_seconds(),
         "foreign": io_disks.not_copied(filesystems),
         "interfaces": interfaces(),
+        "other_media": other_media(),
         "tools": {tool: _which(tool) for tool in tools},
         "kernels": sorted(os.path.basename(each)[len("vmlinuz-") :] for each in glob.glob("/boot/vmlinuz-*")),
         "initramfs": next((tool for tool in ("update-initramfs", "dracut") if _which(tool)), None),

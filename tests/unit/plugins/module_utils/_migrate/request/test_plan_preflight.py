@@ -191,6 +191,36 @@ def test_an_excluded_file_system_is_named():
     assert warnings == ["/srv/backup (zfs from /dev/sdb1) is not copied, as requested with excludes."]
 
 
+WIFI = {"name": "wlp3s0", "mac": "02:00:00:00:00:0c", "addresses": ["192.0.2.2/24"], "kind": None, "card": True, "lower": []}
+AIR = {"name": "wlp3s0", "medium": "Wi-Fi", "addresses": ["192.0.2.2/24"]}
+
+
+@pytest.mark.parametrize(
+    ("links", "other", "named"),
+    [
+        ([WIFI], [AIR], "192.0.2.2 is on wlp3s0 (Wi-Fi), which a VM cannot have"),
+        ([], [{**AIR, "name": "ppp0", "medium": "PPP"}], "192.0.2.2 is on ppp0 (PPP)"),
+        ([], [{**AIR, "name": "wg0", "medium": "a tunnel"}], "192.0.2.2 is on wg0 (a tunnel)"),
+        ([{**WIFI, "addresses": []}, {**WIFI, "name": "w.7", "kind": "vlan", "card": False, "lower": ["wlp3s0"]}], [AIR], "configuration of w.7 would not"),
+    ],
+)
+def test_an_admin_address_that_is_not_on_ethernet_is_a_problem(links, other, named):
+    (problem,) = found({"interfaces": links, "other_media": other})
+    assert named in problem.message and "Ethernet card of the source" in problem.hint and problem.path == "admin.address"
+
+
+def test_an_access_point_beside_a_card_is_no_problem_and_gets_no_card():
+    wifi = {**WIFI, "addresses": []}
+    bridge = {**WIFI, "name": "br0", "mac": SOURCE["interfaces"][0]["mac"], "kind": "bridge", "card": False, "lower": ["wlp3s0", "aaa0"]}
+    links = {"interfaces": [wifi, SOURCE["interfaces"][0], bridge], "other_media": [AIR]}
+    assert found(links) == []
+    spec = parse_spec(PARAMS)
+    vm = parse_vms([spec.vm], cluster="c")[0]
+    context = fixup_context(spec, vm, plan_layout([6 * GIB], (), (), vm.uuid), links, "k")
+    assert [each.name for each in context.nics] == ["aaa0"]
+    assert "wlp3s0 (Wi-Fi): not Ethernet; the VM has no card for it." in find_warnings(links, spec, vm)
+
+
 UEFI = {"vm": {**PARAMS["vm"], "boot_firmware": "efi"}}
 
 
