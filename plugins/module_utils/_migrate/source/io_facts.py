@@ -16,6 +16,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_blocks, io_disks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_links import interfaces, other_media
 
@@ -73,6 +74,7 @@ def gather(services: t.Sequence[str], tools: t.Sequence[str], excludes: t.Sequen
         "kernels": sorted(os.path.basename(each)[len("vmlinuz-") :] for each in glob.glob("/boot/vmlinuz-*")),
         "initramfs": next((tool for tool in ("update-initramfs", "dracut") if _which(tool)), None),
         "grub": _grub(),
+        "versions": {"grub": _version(_grub()["install"] or "grub-install", "--version"), "e2fsprogs": _version("e2fsck", "-V")},
         "host_keys": [" ".join((read_text(each) or "").split()[:2]) for each in sorted(glob.glob("/etc/ssh/ssh_host_*_key.pub"))],
         "services": {unit: unit_state(unit) for unit in services},
     }
@@ -104,6 +106,15 @@ def _grub() -> dict[str, t.Any]:
         "efi": targets["x86_64-efi" if platform.machine() == "x86_64" else "arm64-efi"],
         "shim": bool(glob.glob("/boot/efi/EFI/*/shim*.efi") + glob.glob("/efi/EFI/*/shim*.efi")),
     }
+
+
+def _version(*argv: str) -> str | None:
+    """What a program says about its version; ``None`` if it is missing or fails."""
+    try:
+        done = run(argv, timeout=10)
+    except CommandError:
+        return None
+    return (done.stdout + done.stderr).partition("\n")[0]
 
 
 def unit_state(unit: str) -> dict[str, str]:
