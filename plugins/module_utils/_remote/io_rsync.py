@@ -18,6 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_pool_space import full_pool
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_excludes import covers
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_login import hint
 
 # hard links, ACLs, xattrs (including capabilities), sparse files, numeric ids; with --delete no extra files
 # (a database may write its file twice within a second without changing its size: rsync's default comparison
@@ -169,7 +170,7 @@ def transfer(
     moving = code == VANISHED or (code == PARTIAL and in_use(errors))
     if code != 0 and not (moving and tolerate_vanished):
         lost = code == 255 or (code in _LINK and bool(_SSH_MESSAGE.search(errors)))
-        raise CommandError(argv, code, errors, hint=_HINT_CONNECTION if lost else _hint(code), what="The connection to the source was lost" if lost else None)
+        raise CommandError(argv, code, errors, hint=hint(errors, "the source") or (_HINT_CONNECTION if lost else _hint(code)), what="The connection to the source was lost" if lost else None)
     text = "\n".join(lines)
     totals = {name: int(number) for name, number in _TOTAL.findall(text)}
     return Copied(

@@ -113,6 +113,11 @@ def is_script(path: str) -> bool:
     return any(fnmatch.fnmatchcase(path, each) for each in SCRIPTS)
 
 
+def names_mac(text: str) -> bool:
+    """Whether a text contains a MAC."""
+    return re.search(rf"\b(?:{_MAC})\b", text) is not None
+
+
 def _netplan(text: str) -> list[Setting]:
     found, matches = [], {}
     for keys, start, end in model_yaml_scan.scalars(text):

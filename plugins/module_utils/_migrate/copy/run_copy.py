@@ -24,6 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import MAINTENANCE_BOOT
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest, io_rsync
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_login import greeting
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_manifest import NONE
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import Problem, as_text
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import (
@@ -68,6 +69,8 @@ def preflight(context: Context) -> None:
         source["clock_offset"] = source["time"] - (sent + time.time()) / 2
     except FootprintError as error:
         problems.append(Problem(f"The source does not answer: {error.message}", error.hint or "Check the log.", "source.address"))
+    if context.source.printed:
+        problems.append(Problem(*greeting(context.source.printed), "source.address"))
     layout = layout_of(context.spec, context.vm, source)
     problems += find_problems(context.spec, context.vm, layout, source, destination(context.spec, context.vm, source))
     context.journal.problems = [each.as_dict() for each in problems]

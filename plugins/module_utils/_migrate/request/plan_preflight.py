@@ -174,7 +174,7 @@ def find_warnings(
     if source is None:
         return []
     excludes = spec.excludes if spec else ()
-    warnings = mount_warnings(source, excludes)
+    warnings = [*source.get("login", []), *mount_warnings(source, excludes)]
     for unit, state in source.get("services", {}).items():
         if state.get("load") == "loaded" and state.get("active") not in ("active", "activating"):
             warnings.append(f"{unit} is not running on the source; it is left as it is.")

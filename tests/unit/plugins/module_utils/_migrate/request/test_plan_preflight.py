@@ -186,6 +186,10 @@ def test_an_excluded_file_system_needs_no_partition_and_no_space():
     assert problems == [] and [each.mount for each in layout.partitions] == ["/", "/srv"]
 
 
+def test_a_key_that_will_not_work_is_warned_of_in_check_mode():
+    assert find_warnings({"login": ["The migration's key will not work"]}) == ["The migration's key will not work"]
+
+
 def test_an_excluded_file_system_is_named():
     warnings = find_warnings({"filesystems": [{**BACKUP, "fstype": "zfs"}]}, parse_spec({**PARAMS, "excludes": ["/srv/backup"]}))
     assert warnings == ["/srv/backup (zfs from /dev/sdb1) is not copied, as requested with excludes."]
