@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import grp
 import os
@@ -60,10 +61,8 @@ def _shell(root: pwd.struct_passwd) -> list[Cause]:
 def _other_configuration() -> bool:
     """Whether an sshd with another configuration file runs; which one answers is unknown then."""
     for each in glob.glob("/proc/[0-9]*/cmdline"):
-        try:
+        with contextlib.suppress(OSError):
             words = pathlib.Path(each).read_bytes().replace(b"\0", b" ").split()
-        except OSError:
-            continue
-        if any(word.endswith(b"/sshd") for word in words[:2]) and b"-f" in words:
-            return True
+            if b"-f" in words and any(word.endswith(b"/sshd") for word in words[:2]):
+                return True
     return False

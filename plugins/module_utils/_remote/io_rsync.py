@@ -170,7 +170,8 @@ def transfer(
     moving = code == VANISHED or (code == PARTIAL and in_use(errors))
     if code != 0 and not (moving and tolerate_vanished):
         lost = code == 255 or (code in _LINK and bool(_SSH_MESSAGE.search(errors)))
-        raise CommandError(argv, code, errors, hint=hint(errors, "the source") or (_HINT_CONNECTION if lost else _hint(code)), what="The connection to the source was lost" if lost else None)
+        fix = hint(errors, "the source") or (_HINT_CONNECTION if lost else _hint(code))
+        raise CommandError(argv, code, errors, hint=fix, what="The connection to the source was lost" if lost else None)
     text = "\n".join(lines)
     totals = {name: int(number) for name, number in _TOTAL.findall(text)}
     return Copied(

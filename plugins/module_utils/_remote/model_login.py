@@ -21,7 +21,7 @@ _CAUSES = (
         f"sshd on {{0}} refuses the key. Compare sshd -T -C user=root,host=x,addr=ADDRESS there: AuthorizedKeysFile must name {KEYS}, AllowUsers, "
         "DenyUsers, AllowGroups, DenyGroups, PermitRootLogin, PubkeyAuthentication and AuthenticationMethods must permit root with a key.",
     ),
-    (r"Host key verification failed|IDENTIFICATION HAS CHANGED", "Another machine answers at {0}, or its host keys have changed: compare them with the given ones."),
+    (r"Host key verification failed|IDENTIFICATION HAS CHANGED", "Another machine answers at {0}, or its host keys have changed: compare them."),
     (r"account is currently not available|^fish: |open terminal failed|PYTHONPATH=\S+: Command not found", _SHELL),
     (r"is your shell clean|protocol version mismatch", f"Root's login on {{0}} prints text, which breaks the transfer. {_GREETING}"),
 )
@@ -64,9 +64,9 @@ def sshd_causes(text: str, addresses: t.Sequence[str], groups: t.Sequence[str], 
     files = [each.replace("%%", "%").replace("%h", "/root").replace("%u", "root") for each in given.get("authorizedkeysfile", [])]
     if files and resolve(KEYS) not in [resolve(each if each.startswith("/") else f"/root/{each}") for each in files]:
         cause("AuthorizedKeysFile", f"Add {KEYS}, where the key is placed")
-    for name, allowed, match in (("AllowUsers", True, _user), ("DenyUsers", False, _user), ("AllowGroups", True, _group), ("DenyGroups", False, _group)):
-        patterns = given.get(name.lower())
-        if patterns and match(patterns, addresses, groups) is not allowed:
+    for name, names in (("AllowUsers", ["root"]), ("DenyUsers", ["root"]), ("AllowGroups", groups), ("DenyGroups", groups)):
+        patterns, allowed = given.get(name.lower()), name.startswith("Allow")
+        if patterns and _match(patterns, names, addresses) is not allowed:
             cause(name, f"{'Add root to' if allowed else 'Remove root from'} it")
     if given.get("permitrootlogin") == ["no"]:
         cause("PermitRootLogin", "Set prohibit-password")
@@ -79,13 +79,9 @@ def sshd_causes(text: str, addresses: t.Sequence[str], groups: t.Sequence[str], 
     return causes
 
 
-def _user(patterns: t.Sequence[str], addresses: t.Sequence[str], _groups: t.Sequence[str]) -> bool:
-    fitting = [each for each in patterns if fnmatch.fnmatchcase("root", each.lstrip("!").partition("@")[0]) and _from(each.partition("@")[2], addresses)]
-    return bool(fitting) and not any(each.startswith("!") for each in fitting)
-
-
-def _group(patterns: t.Sequence[str], _addresses: t.Sequence[str], groups: t.Sequence[str]) -> bool:
-    fitting = [each for each in patterns if any(fnmatch.fnmatchcase(group, each.lstrip("!")) for group in groups)]
+def _match(patterns: t.Sequence[str], names: t.Sequence[str], addresses: t.Sequence[str]) -> bool:
+    parts = [(each, *each.lstrip("!").partition("@")[::2]) for each in patterns]
+    fitting = [each for each, name, host in parts if any(fnmatch.fnmatchcase(one, name) for one in names) and _from(host, addresses)]
     return bool(fitting) and not any(each.startswith("!") for each in fitting)
 
 

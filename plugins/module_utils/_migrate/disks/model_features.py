@@ -43,7 +43,7 @@ FEATURES = (
 
 def version_in(text: str) -> Version:
     """The first version in a text; empty, which is older than any other, if there is none."""
-    found = re.search(r"\b(\d+)\.(\d+)", text)
+    found = re.search(r"(?<![\d.])(\d+)\.(\d+)", text)
     return (int(found.group(1)), int(found.group(2))) if found else ()
 
 

@@ -111,10 +111,10 @@ def network_warnings(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, 
         others = [one for one in links[name].get("addresses", []) if one.partition("/")[0] not in wanted] + list(links[name].get("addresses6") or [])
         if others:
             warnings.append(f"{', '.join(others)} on {name} move to the VM as well, because its configuration names them.")
-    other = {each["name"]: each["medium"] for each in source.get("other_media", []) if each["addresses"]}
-    if other:
-        warnings.append(f"{', '.join(f'{each} ({medium})' for each, medium in other.items())}: not Ethernet; the VM has no card for it.")
-    cards = [each["name"] for each in links.values() if each.get("card", True) and each["name"] not in other and (each.get("addresses") or each["name"] in below)]
+    other = {each["name"]: each for each in source.get("other_media", [])}
+    warnings += [f"{each['name']} ({each['medium']}) is not Ethernet; the VM has no card for it." for each in other.values() if each["addresses"]]
+    own = [each for each in links.values() if each.get("card", True) and each["name"] not in other]
+    cards = [each["name"] for each in own if each.get("addresses") or each["name"] in below]
     if len(cards) > len(vm.nics):
         left = sorted(cards, key=lambda each: each not in below)[len(vm.nics) :]
         warnings.append(f"The VM has {len(vm.nics)} card(s); {', '.join(left)} of the source have no counterpart. Add nics to the VM if they are needed.")

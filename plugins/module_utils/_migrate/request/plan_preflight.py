@@ -119,7 +119,7 @@ def mac_warnings(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.An
     texts = [text.lower().replace("-", ":") for text in tree.values()]
     for mac in (nic.worn_mac for nic in nics if nic.worn_mac and all(normal(each[1]) for each in found)):
         if not any(mac.lower() in text for text in texts):
-            warnings.append(f"No known file sets {mac}. If a program does, the VM has the MAC of the parked source: find it with grep -ri {mac} /etc /usr/local.")
+            warnings.append(f"No known file sets {mac}. If a program does, the VM has the MAC of the parked source: search with grep -ri {mac} /etc.")
     changes = [each for each in found if (normal(each[1]) or each[1]) not in named]
     warnings += [f"{path} sets the MAC {old}, which the parked source may use on the same network; in the VM it becomes {new}." for path, old, new in changes]
     return [*warnings, "Change DHCP reservations, port security and static ARP entries that name these MACs."] if warnings else []

@@ -168,13 +168,15 @@ def _why_not(mount: t.Mapping[str, str]) -> str | None:
     if kind in _READ_ONLY:
         return "medium"
     if path.startswith("/run/"):
-        return "place"
+        # the manager of a container shows it folders of its host there
+        return "place" if mount["root"] == "/" else None
     return "hidden" if kind in DISK_TYPES else "type"
 
 
 def image_of(mount: t.Mapping[str, str]) -> str | None:
     """The file that a mounted loop device shows, if it is a file of this machine that is copied."""
-    place = pathlib.Path(os.path.realpath(SYS / mount["id"]))
+    # by the name of the device: the numbers of a btrfs are not those of its device
+    place = pathlib.Path(os.path.realpath(pathlib.Path("/sys/class/block", os.path.basename(mount["device"]))))
     backing = read((place.parent if (place / "partition").exists() else place) / "loop" / "backing_file").strip()
     inside = mount["mount"] == "/" or backing.startswith(tuple(f"{top}/" for top in _NOT_BELOW))
     return backing if backing and not inside and os.path.isfile(backing) else None

@@ -78,7 +78,7 @@ LAYOUT = DiskLayout(
         ("/srv", "ext4", "journal_dev=0x801", "defaults"),
         ("/srv", "ext4", "sb=131072,dax=always,usrquota", "usrquota"),
         ("/srv", "ext4", "x-systemd.requires=/dev/mapper/key,x-systemd.after=dev-sdb1.device,x-systemd.automount", "x-systemd.automount"),
-        ("/srv", "ext4", "x-systemd.requires=/my\\040key,x-systemd.requires-mounts-for=/var", "x-systemd.requires=/my\\040key,x-systemd.requires-mounts-for=/var"),
+        ("/srv", "ext4", "x-systemd.requires=/my\\040key,x-systemd.requires-mounts-for=/v", "x-systemd.requires=/my\\040key,x-systemd.requires-mounts-for=/v"),
         ("/x", "xfs", "logdev=/dev/sdb1,rtdev=/dev/sdc1,sunit=128,swidth=512,prjquota", "prjquota"),
         ("/b", "btrfs", "device=/dev/sda,device=/dev/sdb,space_cache=v1,compress=zstd,subvol=@old,subvolid=7", "compress=zstd,subvol=/@b"),
         ("/b", "btrfs", "space_cache=v2,nospace_cache", "space_cache=v2,subvol=/@b"),

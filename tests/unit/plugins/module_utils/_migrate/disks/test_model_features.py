@@ -66,6 +66,7 @@ def test_an_older_mkfs_is_not_told_of_features_it_does_not_know():
 
 def test_versions_are_compared_by_number():
     assert version_in("grub-install (GRUB) 2.06-13") < version_in("grub2-install (GRUB) 2.12") < version_in("2.14")
+    assert version_in("mkfs.btrfs, part of btrfs-progs v6.14") == (6, 14) and version_in("mke2fs 1.47.0 (5-Feb-2023)") == (1, 47)
     assert version_in("no version") == () < version_in("0.97")
 
 

@@ -222,7 +222,7 @@ def test_an_access_point_beside_a_card_is_no_problem_and_gets_no_card():
     vm = parse_vms([spec.vm], cluster="c")[0]
     context = fixup_context(spec, vm, plan_layout([6 * GIB], (), (), vm.uuid), links, "k")
     assert [each.name for each in context.nics] == ["aaa0"]
-    assert "wlp3s0 (Wi-Fi): not Ethernet; the VM has no card for it." in find_warnings(links, spec, vm)
+    assert "wlp3s0 (Wi-Fi) is not Ethernet; the VM has no card for it." in find_warnings(links, spec, vm)
 
 
 UEFI = {"vm": {**PARAMS["vm"], "boot_firmware": "efi"}}
@@ -368,7 +368,8 @@ def test_macs_that_differ_from_the_cards_are_warned_of():
         find_warnings({"interfaces": links}, spec, vm, script)
     )
     assert "No known file sets 02:cc:00:00:00:09." in warnings
-    for known in ({"/etc/rc.local": "ip link set eno2 address 02-CC-00-00-00-09\n"}, {"/etc/NetworkManager/conf.d/x": "[c]\nethernet.cloned-mac-address=stable\n"}):
+    stable = {"/etc/NetworkManager/conf.d/x": "[c]\nethernet.cloned-mac-address=stable\n"}
+    for known in ({"/etc/rc.local": "ip link set eno2 address 02-CC-00-00-00-09\n"}, stable):
         assert "No known file" not in "\n".join(find_warnings({"interfaces": links}, spec, vm, known))
     assert "port security" in warnings and "docker0" not in warnings and "br0.7 has" not in warnings
     context = fixup_context(spec, vm, plan_layout([6 * GIB], (), (), vm.uuid), {"interfaces": links}, "k")

@@ -196,6 +196,12 @@ def test_a_mounted_device_is_copied_or_reported(table, mount, fstype, device, wh
     assert missing() == ([(mount, why)] if why else [])
 
 
+def test_a_folder_of_the_host_that_a_container_is_shown_is_not_reported(table):
+    table("/")
+    table("/run/host/incoming", root="/run/systemd/nspawn", number="254:0")
+    assert missing() == []
+
+
 def test_each_file_system_that_is_not_copied_is_reported_once(table):
     table("/")
     table("/data", number="8:3", fstype="fuseblk")
@@ -226,9 +232,9 @@ def fixture_mounted(tmp_path):
     folder = tmp_path / "mounted"
     folder.mkdir()
 
-    def mount(image, *options):
-        os.truncate(image, 32 * 1024**2)
-        subprocess.run(["mkfs.ext4", "-q", "-F", str(image)], check=True)
+    def mount(image, *options, fs="ext4"):
+        os.truncate(image, 128 * 1024**2)
+        subprocess.run([f"mkfs.{fs}", "-q", str(image)], check=True)
         subprocess.run(["mount", "-o", ",".join(["loop", *options]), str(image), str(folder)], check=True)
         return str(folder)
 
@@ -238,11 +244,11 @@ def fixture_mounted(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
-@pytest.mark.parametrize("options", [[], ["ro"]])
-def test_a_mounted_image_is_copied_as_a_file_only(mounted, tmp_path, options):
+@pytest.mark.parametrize(("fs", "options"), [("ext4", []), ("ext4", ["ro"]), ("btrfs", [])])
+def test_a_mounted_image_is_copied_as_a_file_only(mounted, tmp_path, fs, options):
     image = tmp_path / "image.img"
     image.touch()
-    folder = mounted(image, *options)
+    folder = mounted(image, *options, fs=fs)
     systems = io_disks.filesystems()
     assert folder not in [each["mount"] for each in systems]
     # what is only read is complete in the file
