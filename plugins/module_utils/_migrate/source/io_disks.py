@@ -109,20 +109,21 @@ def subtract(filesystems: t.Sequence[dict[str, t.Any]], excludes: t.Sequence[str
         holders = [each for each in filesystems if top.startswith(f"{each['mount'].rstrip('/')}/") and not excluded(each["mount"], excludes)]
         home = max(holders, key=lambda each: len(each["mount"]), default=None)
         if home:
-            home["used"] = max(0, home["used"] - _size_of(top, os.stat(home["mount"]).st_dev, until))
+            home["used"] = max(0, home["used"] - _size_of(top, home["mount"], until))
 
 
-def _size_of(top: str, number: int, until: float) -> int:
-    """Allocated bytes of a folder or file on the file system with this number; hard links do not count, because others may be copied."""
-    size = 0
-    for folder, names, files in os.walk(top) if os.path.isdir(top) else [(os.path.dirname(top), [], [os.path.basename(top)])]:
-        if time.monotonic() > until or os.lstat(folder).st_dev != number:
-            names.clear()
-            continue
-        for name in files:
-            with contextlib.suppress(OSError):
-                status = os.lstat(os.path.join(folder, name))
-                size += 512 * status.st_blocks if status.st_nlink == 1 and status.st_dev == number else 0
+def _size_of(top: str, mount: str, until: float) -> int:
+    """Allocated bytes of a folder or file on the file system of a mount point; hard links do not count, because others may be copied."""
+    size, waiting, own = 0, [top], os.stat(mount).st_dev
+    while waiting and time.monotonic() < until:
+        path = waiting.pop()
+        # files come and go meanwhile
+        with contextlib.suppress(OSError):
+            status = os.lstat(path)
+            if status.st_dev == own and stat.S_ISDIR(status.st_mode):
+                waiting += [each.path for each in os.scandir(path)]
+            elif status.st_dev == own and status.st_nlink == 1:
+                size += 512 * status.st_blocks
     return size
 
 
