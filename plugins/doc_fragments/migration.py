@@ -115,7 +115,7 @@ options:
   excludes:
     description:
       - Absolute paths or rsync patterns to exclude from the copy.
-      - A file system whose mount point is excluded is created empty, unless O(disk_schema) has no partition for it.
+      - A file system that is excluded as a whole has no partition, unless O(disk_schema) names its mount point; then it is created empty.
     type: list
     elements: str
     default: []

@@ -42,6 +42,11 @@ options:
   address:
     description: The admin address.
     type: str
+  excludes:
+    description: The O(reduced.footprint.master_migrate#module:excludes) of the migration, which do not count as used space.
+    type: list
+    elements: str
+    default: []
 seealso:
   - module: reduced.footprint.master_migrate
 """
@@ -105,12 +110,13 @@ def main() -> None:
                 "options": {"engine": {"type": "str", "choices": ["docker", "podman"], "required": True}, "name": {"type": "str", "required": True}},
             },
             "address": {"type": "str"},
+            "excludes": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
     params = module.params
     try:
-        module.exit_json(changed=False, source=look_at_source(params["services"], params["address"], params["containers"]))
+        module.exit_json(changed=False, source=look_at_source(params["services"], params["address"], params["containers"], params["excludes"]))
     except FootprintError as error:
         module.fail_json(**error.as_result())
 

@@ -19,6 +19,8 @@ description:
     the system log.
   - The key is accepted for 24 hours. While it is in use, this time is extended every hour, for 14 days at most. With
     O(purpose=standby) and O(purpose=takeover) it is permanent.
+  - Before the key is placed, root's login shell and the settings of sshd for root are checked. If they would refuse the key or break its
+    sessions, for example because of another C(AuthorizedKeysFile), C(AllowUsers), or text that C(.bashrc) prints, the task fails and names each cause.
   - The worker of the migration or move withdraws the key when it ends. Use O(state=absent) for a key that was never used.
 extends_documentation_fragment:
   - reduced.footprint.attributes

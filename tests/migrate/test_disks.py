@@ -15,6 +15,7 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_fstab import fix_fstab
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.io_image import DiskImage, loops_of, mount_options
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import DiskLayout, Partition
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_layout import plan_layout
@@ -117,6 +118,27 @@ def test_partition_types_are_those_firmware_and_kernels_expect(image: DiskImage)
         assert said["label"] == "gpt"
         kinds.append([each["type"][:8] for each in said["partitions"]])
     assert kinds == [["21686148", "C12A7328", "0FC63DAF", "0657FD6D"], ["0FC63DAF", "0FC63DAF"]]
+
+
+@pytest.mark.parametrize(
+    ("mount", "option"),
+    [
+        ("/data", "prjquota"), ("/data", "journal_path=/dev/sdz1"), ("/data", "dax"), ("/data", "sb=7"),
+        ("/srv", "logdev=/dev/sdz1"), ("/srv", "sunit=128,swidth=512"), ("/", "device=/dev/sdz1"), ("/", "nospace_cache"), ("/", "space_cache=v1"),
+    ],
+)  # fmt: skip
+def test_options_of_old_file_systems_do_not_prevent_a_mount(image: DiskImage, mount: str, option: str) -> None:
+    image.attach()
+    (place,) = (each for each in image.layout.mounts if each.mount == mount)
+    node, fs = image.node(place.partition), place.partition.fs
+    folder = image.work / "tried"
+    folder.mkdir()
+    with pytest.raises(subprocess.CalledProcessError):
+        subprocess.run(["mount", "-t", fs, "-o", option, node, str(folder)], check=True, capture_output=True)
+    fixed = fix_fstab(f"UUID=x {mount} {fs} {option},noatime 0 0\n", image.layout).split(" ")
+    assert fixed[3].startswith("noatime")
+    subprocess.run(["mount", "-t", fs, "-o", fixed[3], node, str(folder)], check=True)
+    subprocess.run(["umount", str(folder)], check=True)
 
 
 def test_source_with_these_disks_is_detected(image: DiskImage) -> None:

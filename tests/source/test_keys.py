@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import subprocess
 import time
 import typing as t
@@ -96,6 +97,41 @@ def test_operations_of_a_migration_are_permitted(keyed: Keyed, tmp_path: pathlib
     assert io_manifest_wire.fetch(keyed.remote.program(run_manifest_agent.MODULE), given, tmp_path / "manifest").files > 100
 
 
+@pytest.mark.parametrize(
+    ("path", "text", "named"),
+    [
+        ("/etc/ssh/sshd_config.d/00-keytest.conf", "AuthorizedKeysFile /etc/ssh/keys/%u", "AuthorizedKeysFile /etc/ssh/keys/%u"),
+        ("/etc/ssh/sshd_config.d/00-keytest.conf", "AllowUsers admin root@198.51.100.0/24", "AllowUsers admin root@198.51.100.0/24"),
+        ("/etc/ssh/sshd_config.d/00-keytest.conf", "Match Address 192.0.2.0/24\nPermitRootLogin no", None),
+        ("/root/.bashrc", "echo Welcome to laptop", "prints text before the output of a command: 'Welcome to laptop'"),
+    ],
+)
+def test_a_key_that_would_not_work_is_refused_with_its_cause(keyed: Keyed, path: str, text: str, named: str | None) -> None:
+    # sshd reads its settings when it starts; the lab's own key still works
+    keyed.on_source(f"cp -p {path} {path}.kept 2>/dev/null; cat > {path}", f"{text}\n".encode())
+    try:
+        if named:
+            with pytest.raises(AssertionError, match=re.escape(named)):
+                keyed.apply()
+        else:
+            keyed.apply()
+        if path == "/root/.bashrc":
+            assert keyed.remote.ask("state")["state"] and keyed.remote.printed == "Welcome to laptop"
+    finally:
+        keyed.on_source(f"rm {path}; mv {path}.kept {path} 2>/dev/null; true", b"")
+
+
+def test_facts_of_the_source_have_what_preflight_needs(keyed: Keyed) -> None:
+    facts = keyed.remote.ask("facts", {"services": [], "excludes": ["/usr", "/no*"]})["facts"]
+    whole = keyed.remote.ask("facts", {"services": []})["facts"]
+    assert {each["mount"] for each in facts["filesystems"]} == {each["mount"] for each in whole["filesystems"]} >= {"/"}
+    root, full = (next(each for each in one["filesystems"] if each["mount"] == "/") for one in (facts, whole))
+    assert 0 < root["used"] < full["used"] - 100 * 1024**2
+    assert facts["foreign"] == [] and facts["login"] == []
+    assert facts["versions"]["e2fsprogs"].startswith("e2fsck 1.") and "GRUB" in facts["versions"]["grub"]
+    assert keyed.source.admin in str(facts["interfaces"]) and keyed.source.admin not in str(facts["other_media"])
+
+
 def test_other_commands_are_refused(keyed: Keyed, tmp_path: pathlib.Path) -> None:
     library = f"PYTHONPATH=/var/lib/reduced.footprint/lib/{'0' * 32}.zip"
     run = "ansible_collections.reduced.footprint.plugins.module_utils"
@@ -108,7 +144,7 @@ def test_other_commands_are_refused(keyed: Keyed, tmp_path: pathlib.Path) -> Non
         f"{library} python3 -m {run}._move.run_agent look {NAME}",
         f"{library} python3 -m {run}._migrate.source.run_agent state {NAME}\nid", "rsync --server -vlogDtpre.iLsfxCIvu . /tmp/", "rsync --server --daemon .",
         "rsync --server --sender --remove-source-files -vlogDtpr . /tmp/", "rsync --server --sender --log-file=/root/x -vlogDtpr . /tmp/",
-        f"test -s {install} || (umask 077; mkdir -p /x && cat > {install}.new; id)",
+        f"test -s {install} || (umask 077; mkdir -p /x && cat > {install}.new; id)", f"sh -c 'test -s {install} || (id)'",
     ):  # fmt: skip
         code, said = keyed.ssh(*([command] if command else []))
         assert (code, "uid=0" in said, "root:" in said) == (126, False, False), (command, said)

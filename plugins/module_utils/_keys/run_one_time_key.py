@@ -13,7 +13,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_units, model_one_time_key
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_login, io_units, model_one_time_key
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 
 if t.TYPE_CHECKING:
@@ -36,7 +36,7 @@ def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
 
     :arg params: of the module.
     :returns: keyword arguments for ``exit_json``.
-    :raises FootprintError: invalid input.
+    :raises FootprintError: invalid input, or root's sessions with a key would fail on this machine.
     """
     name, takeover = parse_name(params.get("name"), "name"), None
     if params["purpose"] == model_one_time_key.MOVE:
@@ -67,6 +67,7 @@ def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
         return {"changed": before is not None or ends, "key_marker": marker, "diff": _diff(before, None)}
     addresses = [_address(each, index) for index, each in enumerate(params.get("allowed_from") or ())]
     commands = [[str(word) for word in each] for each in params.get("commands") or ()]
+    warnings = io_login.check(addresses)
     permanent = params["purpose"] in model_one_time_key.PERMANENT
     until = 0 if permanent else int(time.time()) + model_one_time_key.LIMIT
     expires = None if permanent else model_one_time_key.expiry(time.time() + model_one_time_key.LIFETIME)
@@ -78,7 +79,7 @@ def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
         io_authorized_keys.place(marker, line)
     # a new expiry alone is not reported as a change
     changed = before is None or public_key not in before or (permanent and before != line)
-    return {"changed": changed, "key_marker": marker, "diff": _diff(before, line)}
+    return {"changed": changed, "key_marker": marker, "diff": _diff(before, line), **({"warnings": warnings} if warnings else {})}
 
 
 def _address(text: str, index: int) -> str:

@@ -17,6 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, sync_path, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_login import hint
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import LIBRARY, install_command, key_marker
 
 # the program that answers on the source
@@ -114,6 +115,8 @@ class RemoteSource:
         self.library = library
         self.identity = Identity()
         self._installed = False
+        #: What root's login prints before the output of a command.
+        self.printed = ""
 
     def ssh_argv(self, address: str | None = None) -> list[str]:
         """The ssh command with all options, without host and remote command."""
@@ -155,11 +158,13 @@ class RemoteSource:
         # pylint: disable-next=ansible-bad-function  # no AnsibleModule reaches this layer
         done = subprocess.run(argv, input=self.library.read_bytes(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
         if done.returncode != 0:
-            raise CommandError(["ssh"], done.returncode, done.stderr.decode(errors="replace"), hint=self._hint())
+            stderr = (done.stderr or done.stdout).decode(errors="replace")
+            raise CommandError(["ssh"], done.returncode, stderr, hint=self._hint(stderr))
+        self.printed = done.stdout.decode(errors="replace").strip()
         self._installed = True
 
-    def _hint(self) -> str:
-        return f"Make sure that root on {self.address} accepts the migration's key and that its host key is the one given."
+    def _hint(self, text: str = "") -> str:
+        return hint(text, self.address) or f"Make sure that root on {self.address} accepts the migration's key and that its host key is the one given."
 
     def program(self, module: str, *arguments: str) -> list[str]:
         """Return the command line of another of the collection's programs on the source, at its last known address.
@@ -188,9 +193,9 @@ class RemoteSource:
                     stdin=json.dumps({**(given or {}), **({"mark": identity.mark} if identity.mark else {})}),
                     timeout=timeout,
                     ok=(0, 1),
-                    hint=self._hint(),
                 )
             except CommandError as error:
+                error.hint = self._hint(error.stderr)
                 failure = failure or self._unreachable(error, order)
                 continue
             except subprocess.TimeoutExpired as error:
@@ -215,7 +220,7 @@ class RemoteSource:
             answer = json.loads(stdout.strip().splitlines()[-1])
         except (ValueError, IndexError) as error:
             output = (stderr.strip().splitlines() or ["no output"])[-1]
-            raise BackendError(f"The {self.who}'s agent returned no valid answer to {command!r}: {output}") from error
+            raise BackendError(f"The {self.who}'s agent returned no valid answer to {command!r}: {output}", hint=hint(stderr, self.address)) from error
         if self.identity.mark and answer.get("mark") != self.identity.mark:
             # the copy has the source's host keys and programs
             raise CopyAnswered(f"The machine at {self.address} is a copy of the {self.who}, not the {self.who} itself.")

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 import os
 import re
 import subprocess
@@ -18,6 +17,8 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_pool_space import full_pool
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_excludes import covers
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_login import hint
 
 # hard links, ACLs, xattrs (including capabilities), sparse files, numeric ids; with --delete no extra files
 # (a database may write its file twice within a second without changing its size: rsync's default comparison
@@ -77,17 +78,11 @@ def filters(mount: str, other_mounts: t.Sequence[str], excludes: t.Sequence[str]
     for pattern in [*ALWAYS_OUT, *excludes]:
         if pattern.startswith(prefix + "/"):
             patterns.append(pattern[len(prefix) :])
-        elif _covers(pattern, prefix):
+        elif covers(pattern, prefix):
             patterns.append("/*")
     patterns += [f"{_literal(each.rstrip('/')[len(prefix) :])}/*" for each in other_mounts if each != mount and each.startswith(prefix + "/")]
     patterns.append(HELD)
     return [f"--exclude={each}" for each in patterns]
-
-
-def _covers(pattern: str, mount: str) -> bool:
-    """Whether a pattern excludes a mount point or a folder above it."""
-    wanted, parts = pattern.removesuffix("/***").rstrip("/").split("/"), mount.split("/")
-    return "**" not in pattern and len(parts) >= len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
 
 
 def _literal(path: str) -> str:
@@ -176,7 +171,8 @@ def transfer(
     moving = code == VANISHED or (code == PARTIAL and in_use(errors))
     if code != 0 and not (moving and tolerate_vanished):
         lost = code == 255 or (code in _LINK and bool(_SSH_MESSAGE.search(errors)))
-        raise CommandError(argv, code, errors, hint=_HINT_CONNECTION if lost else _hint(code), what="The connection to the source was lost" if lost else None)
+        fix = hint(errors, "the source") or (_HINT_CONNECTION if lost else _hint(code))
+        raise CommandError(argv, code, errors, hint=fix, what="The connection to the source was lost" if lost else None)
     text = "\n".join(lines)
     totals = {name: int(number) for name, number in _TOTAL.findall(text)}
     return Copied(

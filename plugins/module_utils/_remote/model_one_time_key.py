@@ -48,7 +48,7 @@ _LIBRARY_FILE = re.escape(LIBRARY) + r"/[0-9a-f]{32}\.zip"
 _PROGRAM = re.compile(rf"\APYTHONPATH={_LIBRARY_FILE} python3 -m {re.escape(_PACKAGE)}\.([a-z_.]+)((?: {_NAME}(?:@{_NAME})?)+)\Z")
 _STANDBY_KEY = re.compile(rf"\A{STANDBY}-({_NAME})@({_NAME})\Z")
 _TAKEOVER_KEY = re.compile(rf"\A{TAKEOVER}-({_NAME})@({_NAME})\Z")
-_INSTALL = re.compile(rf"\Atest -s ({_LIBRARY_FILE}) \|\| ")
+_INSTALL = re.compile(rf"\Ash -c 'test -s ({_LIBRARY_FILE}) \|\| ")
 _EXPIRY = re.compile(r'expiry-time="[0-9]+Z?"')
 # rsync's short options that copy attributes, select what is compared, or only report
 _LETTERS = re.compile(r"\A-(s?)([ncvlHogDtpAXErxSIRW]*)(?:e[A-Za-z0-9.]*)?\Z")
@@ -95,7 +95,8 @@ def parse_standby_key(name: str) -> tuple[str, str] | None:
 
 def install_command(target: str) -> str:
     """The shell command that installs the collection's code with an unrestricted key; only fixed words and a path created here."""
-    return f"test -s {target} || (umask 077; mkdir -p {LIBRARY} && cat > {target}.new && mv {target}.new {target})"
+    # root's shell need not be a POSIX shell
+    return f"sh -c 'test -s {target} || (umask 077; mkdir -p {LIBRARY} && cat > {target}.new && mv {target}.new {target})'"
 
 
 def takeover_key(cluster: str, vm_id: str) -> str:

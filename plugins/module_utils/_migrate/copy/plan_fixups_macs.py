@@ -10,6 +10,7 @@ one derived from the machine-id, one of a bond or bridge) would be copied with t
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import re
 import typing as t
@@ -24,7 +25,19 @@ _DERIVED = ("stable", "stable-ssid")
 _OWN = "permanent"
 _MAC = r"[0-9A-Fa-f]{1,2}(?:[:-][0-9A-Fa-f]{1,2}){5}|[0-9A-Fa-f]{4}(?:\.[0-9A-Fa-f]{4}){2}"
 _WHOLE = re.compile(rf"(?:{_MAC})\Z")
-_COMMAND = re.compile(rf"\b(?:address|lladdr|hw\s+ether|--mac[= ]|-m)\s*({_MAC})\b")
+#: Scripts and units that may set the MAC of an interface.
+SCRIPTS = (
+    "/etc/network/if-*.d/*",
+    "/etc/NetworkManager/dispatcher.d/*",
+    "/etc/networkd-dispatcher/*/*",
+    "/etc/rc.local",
+    "/etc/rc.d/rc.local",
+    "/etc/systemd/system/*.service",
+)
+# in a command: the interface before or after its MAC
+_INTERFACE = re.compile(r"\b(?:set\s+(?:dev\s+)?|ifconfig\s+|dev\s+)([^\s$%\"']+)|\s([a-z][\w.-]*)\s*(?:$|[;&|\"'])")
+# not lladdr, which is the MAC of another machine
+_COMMAND = re.compile(rf"(?:\b(?:address|hw\s+ether)|\bmacchanger\b.*?\s(?:--mac|-m)[= ]?)\s*({_MAC})\b")
 
 
 class Setting(t.NamedTuple):
@@ -78,6 +91,8 @@ def _hash(text: str) -> str:
 
 def settings(path: str, text: str) -> list[Setting]:
     """Return all MAC settings of a network manager's file, without those that only match a MAC."""
+    if is_script(path):
+        return _script(text)
     if path.startswith("/etc/netplan/"):
         return _netplan(text)
     if path.startswith("/etc/systemd/network/"):
@@ -91,6 +106,16 @@ def settings(path: str, text: str) -> list[Setting]:
     if path.startswith("/etc/udev/rules.d/"):
         return _udev(text)
     return []
+
+
+def is_script(path: str) -> bool:
+    """Whether a file is one of :data:`SCRIPTS`."""
+    return any(fnmatch.fnmatchcase(path, each) for each in SCRIPTS)
+
+
+def names_mac(text: str) -> bool:
+    """Whether a text contains a MAC."""
+    return re.search(rf"\b(?:{_MAC})\b", text) is not None
 
 
 def _netplan(text: str) -> list[Setting]:
@@ -141,6 +166,15 @@ def _ifupdown(text: str) -> list[Setting]:
             given = _COMMAND.search(line)
         if given:
             found.append(Setting(name, None, given.group(1), position + given.start(1), position + given.end(1)))
+    return found
+
+
+def _script(text: str) -> list[Setting]:
+    found = []
+    for position, line in _lines(text):
+        for given in _COMMAND.finditer(line) if not line.lstrip().startswith(("#", ";")) else ():
+            name = _INTERFACE.search(line)
+            found.append(Setting(name and (name.group(1) or name.group(2)), None, given.group(1), position + given.start(1), position + given.end(1)))
     return found
 
 

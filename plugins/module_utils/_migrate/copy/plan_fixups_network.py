@@ -10,7 +10,7 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_macs import Macs, StackChange
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_macs import SCRIPTS, Macs, StackChange, is_script
 
 PATTERNS = (
     "/etc/systemd/network/*.network",
@@ -27,6 +27,7 @@ PATTERNS = (
     "/etc/iftab",
     "/etc/mactab",
     "/etc/ethers",
+    *SCRIPTS,
     # configuration of services that a master offers
     "/etc/dnsmasq.conf",
     "/etc/dnsmasq.d/*",
@@ -65,7 +66,7 @@ def fix_network(tree: t.Mapping[str, str], nics: t.Sequence[NicChange], stacked:
     macs = macs_of(nics, stacked)
     macs.learn(tree)
     for path, text in tree.items():
-        if is_network_file(path) or path.startswith(_OWN):
+        if is_network_file(path) or path.startswith(_OWN) or is_script(path):
             changes[path] = macs.fix(path, text)
     for nic in nics:
         # the name sorts before all other link files; Type= excludes VLANs, which have the MAC of their card

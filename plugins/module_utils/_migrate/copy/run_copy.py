@@ -22,6 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import MAINTENANCE_BOOT
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest, io_rsync
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_login import greeting
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_manifest import NONE
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import Problem, as_text
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import (
@@ -32,6 +33,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request
     find_problems,
     find_warnings,
     fixup_context,
+    systems_of,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstrap import run_bootstrap
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import run_blocks
@@ -59,11 +61,14 @@ def preflight(context: Context) -> None:
     try:
         sent = time.time()
         containers = [dataclasses.asdict(each) for each in context.spec.containers]
-        answer = context.source.ask("facts", {"services": list(context.spec.services), "containers": containers, "address": context.spec.admin.address})
+        given = {"services": list(context.spec.services), "containers": containers, "excludes": list(context.spec.excludes)}
+        answer = context.source.ask("facts", {**given, "address": context.spec.admin.address})
         source = answer["facts"]
         source["clock_offset"] = source["time"] - (sent + time.time()) / 2
     except FootprintError as error:
         problems.append(Problem(f"The source does not answer: {error.message}", error.hint or "Check the log.", "source.address"))
+    if context.source.printed:
+        problems.append(Problem(*greeting(context.source.printed), "source.address"))
     layout = layout_of(context.spec, context.vm, source)
     problems += find_problems(context.spec, context.vm, layout, source, destination(context.spec, context.vm, source))
     context.journal.problems = [each.as_dict() for each in problems]
@@ -71,7 +76,7 @@ def preflight(context: Context) -> None:
         raise FootprintError(as_text(problems))
     tree = source.pop("tree")
     name, prefix = admin_interface(context.spec, source)
-    context.journal.facts["source_facts"] = source
+    context.journal.facts["source_facts"] = {**source, "filesystems": systems_of(source, context.spec.excludes)}
     context.journal.facts["source"] = {
         "hostname": source["hostname"],
         "machine_id": source["machine_id"],

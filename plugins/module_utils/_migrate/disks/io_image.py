@@ -32,6 +32,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.m
     PlannedPartition,
     is_esp,
 )
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_features import Version, arguments, version_in
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_pool_space import full_pool
 
 BIOS_GRUB = "21686148-6449-6E6F-744E-656564454649"
@@ -87,7 +88,7 @@ class DiskImage:
         for each in self._filesystems():
             # free the space of the previous content; not every disk supports that
             run(["blkdiscard", self.node(each)], timeout=600, ok=range(256))
-            run(mkfs_argv(each, self.node(each)), timeout=600)
+            run(mkfs_argv(each, self.node(each), _mkfs_version(each)), timeout=600)
             if each.subvolumes:
                 self._make_subvolumes(each)
         run(["sync"])
@@ -267,15 +268,26 @@ def sfdisk_script(layout: DiskLayout, disk: PlannedDisk) -> str:
     return "\n".join(lines) + "\n"
 
 
-def mkfs_argv(partition: PlannedPartition, device: str) -> list[str]:
-    """The command that creates a partition's file system on ``device``."""
+def _mkfs_version(partition: PlannedPartition) -> Version:
+    if not partition.lacking:
+        return ()
+    done = run([f"mkfs.{partition.fs}", "-V"])
+    return version_in(done.stdout + done.stderr)
+
+
+def mkfs_argv(partition: PlannedPartition, device: str, version: Version = ()) -> list[str]:
+    """The command that creates a partition's file system on ``device``.
+
+    :arg version: of the program, for a partition that must not have all of its features.
+    """
+    off = arguments(partition.fs, partition.lacking, version)
     if partition.fs == "ext4":
         inodes = ["-N", str(partition.inodes)] if partition.inodes else []
-        return ["mkfs.ext4", "-q", "-F", "-E", "nodiscard", "-U", partition.uuid, *inodes, device]
+        return ["mkfs.ext4", "-q", "-F", "-E", "nodiscard", "-U", partition.uuid, *off, *inodes, device]
     if partition.fs == "xfs":
-        return ["mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={partition.uuid}", device]
+        return ["mkfs.xfs", "-q", "-f", "-K", "-m", f"uuid={partition.uuid}", *off, device]
     if partition.fs == "btrfs":
-        return ["mkfs.btrfs", "-q", "-f", "-K", "-U", partition.uuid, device]
+        return ["mkfs.btrfs", "-q", "-f", "-K", "-U", partition.uuid, *off, device]
     if partition.fs == "vfat":
         return ["mkfs.vfat", *(["-F", "32"] if partition.size >= _FAT32 else []), "-i", partition.uuid.replace("-", ""), device]
     return ["mkswap", "-q", "-f", "-U", partition.uuid, device]

@@ -69,7 +69,7 @@ class Partition:
 
 @dataclasses.dataclass(frozen=True)
 class PlannedPartition:
-    """One partition with its position. ``start`` and ``size`` in bytes; ``uuid`` as in blkid and fstab."""
+    """One partition with its position. ``start`` and ``size`` in bytes; ``uuid`` as in blkid and fstab; ``lacking`` as in ``model_features``."""
 
     number: int
     mount: str | None
@@ -83,6 +83,7 @@ class PlannedPartition:
     options: str | None = None
     subvolumes: tuple[tuple[str, str], ...] = ()
     raw: RawDevice | None = None
+    lacking: tuple[tuple[str, str], ...] = ()
 
 
 class PlannedMount(t.NamedTuple):
@@ -166,7 +167,13 @@ class DiskLayout:
     def from_dict(cls, data: t.Mapping[str, t.Any]) -> DiskLayout:
         """From the journal."""
         partitions = [
-            {**each, "subvolumes": tuple((mount, name) for mount, name in each["subvolumes"]), "raw": _raw(each.get("raw"))} for each in data["partitions"]
+            {
+                **each,
+                "subvolumes": tuple((mount, name) for mount, name in each["subvolumes"]),
+                "raw": _raw(each.get("raw")),
+                "lacking": tuple((option, value) for option, value in each.get("lacking", ())),
+            }
+            for each in data["partitions"]
         ]
         return cls(tuple(PlannedDisk(**each) for each in data["disks"]), tuple(PlannedPartition(**each) for each in partitions), data["firmware"])
 

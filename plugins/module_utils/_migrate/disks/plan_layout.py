@@ -162,7 +162,7 @@ def space_problems(layout: DiskLayout, filesystems: t.Sequence[Filesystem]) -> l
         used = sum(fs.used for fs in filesystems if homes[home_of(fs.mount, list(homes))] is each)
         needed = need(each.fs, used, each.size)
         if needed > each.size:
-            problems.append(f"{each.mount} gets {size_text(each.size)} but needs {size_text(needed)} ({size_text(used)} used on the source).")
+            problems.append(f"{each.mount} gets {size_text(each.size)} but needs {size_text(needed)} ({size_text(used)} to copy).")
     return problems
 
 

@@ -19,6 +19,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks i
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.io_image import DiskImage
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.io_remote_disk import RemoteDisk
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import BIOS, DiskLayout
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_features import lacking
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_layout import plan_layout, same_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.io_vm_guard import VmGuard
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import MigrationSpec
@@ -81,10 +82,13 @@ def layout_of(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.Any] 
     facts = source or {}
     sizes = [t.cast(int, each.size) for each in vm.disks[: disks_filled(spec, vm)]]
     firmware = vm.boot_firmware or BIOS
-    filesystems = filesystems_of(facts)
+    filesystems = filesystems_of(facts, spec.excludes)
     raws = plan_raw_devices.found(facts) if spec.sync == plan_raw_devices.RSYNC_DD else ()
     schema = plan_raw_devices.resolved(spec.disk_schema, facts) or same_schema(filesystems, facts.get("swaps", []), sizes, firmware, raws)
-    return plan_layout(sizes, schema, filesystems, vm.uuid, firmware)
+    layout = plan_layout(sizes, schema, filesystems, vm.uuid, firmware)
+    if source is None:
+        return layout
+    return dataclasses.replace(layout, partitions=tuple(dataclasses.replace(each, lacking=lacking(each.fs, facts)) for each in layout.partitions))
 
 
 @dataclasses.dataclass

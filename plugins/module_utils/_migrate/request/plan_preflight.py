@@ -15,14 +15,24 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB, size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstrap import plan_bootstrap
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups import Context
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_fstab import option_warnings
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_macs import STACKED, StackChange, generated, normal
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_network import NicChange, macs_of
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import BIOS, EFI, DiskLayout, Filesystem
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_layout import space_problems
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_raw_devices import raw_notes, raw_problems
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import MigrationSpec
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_notes import disk_warnings, machine_warnings, network_warnings, stack
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_notes import (
+    disk_warnings,
+    machine_warnings,
+    medium_problem,
+    mount_problems,
+    mount_warnings,
+    network_warnings,
+    stack,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.plan_source import source_problems
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_excludes import excluded
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import TOOLS_PATH, Problem
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails
 
@@ -36,8 +46,13 @@ BTRFS_TOOL = "btrfs"
 ESP_TOOL = "mcopy"
 
 
-def filesystems_of(source: t.Mapping[str, t.Any]) -> tuple[Filesystem, ...]:
-    """The file systems on disks of the source, from its facts."""
+def systems_of(source: t.Mapping[str, t.Any], excludes: t.Iterable[str]) -> list[dict[str, t.Any]]:
+    """The source's file systems in its facts, without those that are excluded as a whole."""
+    return [each for each in source.get("filesystems", []) if not excluded(each["mount"], excludes)]
+
+
+def filesystems_of(source: t.Mapping[str, t.Any], excludes: t.Iterable[str] = ()) -> tuple[Filesystem, ...]:
+    """The file systems on disks of the source that are copied, from its facts."""
     return tuple(
         Filesystem(
             mount=each["mount"],
@@ -50,7 +65,7 @@ def filesystems_of(source: t.Mapping[str, t.Any]) -> tuple[Filesystem, ...]:
             subvolume=each.get("subvolume"),
             options=each.get("options"),
         )
-        for each in source.get("filesystems", [])
+        for each in systems_of(source, excludes)
     )
 
 
@@ -100,7 +115,12 @@ def mac_warnings(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.An
     warnings = [f"{nic.name} has the MAC {nic.worn_mac} instead of its own {nic.old_mac}; in the VM it has {nic.new_mac}." for nic in nics if nic.worn_mac]
     warnings += [f"{each.name} has the MAC {each.old_mac}, which differs from its card's; in the VM it has {each.new_mac}." for each in stacked]
     named = {mac for nic in nics for mac in (nic.worn_mac, nic.old_mac)} | {each.old_mac for each in stacked}
-    changes = [each for each in macs_of(nics, stacked).learn(tree) if (normal(each[1]) or each[1]) not in named]
+    found = macs_of(nics, stacked).learn(tree)
+    texts = [text.lower().replace("-", ":") for text in tree.values()]
+    for mac in (nic.worn_mac for nic in nics if nic.worn_mac and all(normal(each[1]) for each in found)):
+        if not any(mac.lower() in text for text in texts):
+            warnings.append(f"No known file sets {mac}. If a program does, the VM has the MAC of the parked source: search with grep -ri {mac} /etc.")
+    changes = [each for each in found if (normal(each[1]) or each[1]) not in named]
     warnings += [f"{path} sets the MAC {old}, which the parked source may use on the same network; in the VM it becomes {new}." for path, old, new in changes]
     return [*warnings, "Change DHCP reservations, port security and static ARP entries that name these MACs."] if warnings else []
 
@@ -109,7 +129,8 @@ def cards_of(spec: MigrationSpec, source: t.Mapping[str, t.Any]) -> list[t.Mappi
     """The source's network cards, those that carry the admin address first."""
     links = source.get("interfaces", [])
     below = stack(links, admin_interface(spec, source)[0])
-    cards = [each for each in links if each.get("mac") and each.get("card", True)]
+    other = {each["name"] for each in source.get("other_media", [])}
+    cards = [each for each in links if each.get("mac") and each.get("card", True) and each["name"] not in other]
     return sorted(cards, key=lambda each: below.index(each["name"]) if each["name"] in below else len(below))
 
 
@@ -152,14 +173,13 @@ def find_warnings(
     """Warnings about what is not copied or will be different in the VM."""
     if source is None:
         return []
-    warnings = [
-        f"{each['mount']} ({each['fstype']} from {each['device']}) is not copied; the VM mounts it over the network." for each in source.get("foreign", [])
-    ]
+    excludes = spec.excludes if spec else ()
+    warnings = [*source.get("login", []), *mount_warnings(source, excludes)]
     for unit, state in source.get("services", {}).items():
         if state.get("load") == "loaded" and state.get("active") not in ("active", "activating"):
             warnings.append(f"{unit} is not running on the source; it is left as it is.")
     warnings += raw_notes(spec.disk_schema, spec.sync, source) if spec else []
-    found = disk_warnings(source) + machine_warnings(tree or {})
+    found = disk_warnings({"filesystems": systems_of(source, excludes)}) + machine_warnings(tree or {}) + option_warnings(tree or {})
     if spec and vm:
         found += network_warnings(spec, vm, source) + mac_warnings(spec, vm, source, tree or {})
     return warnings + found
@@ -180,7 +200,10 @@ def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.An
     if missing:
         problems.append(Problem(f"Programs are missing on the source: {', '.join(missing)}.", "Install them there."))
     name, _prefix = admin_interface(spec, source)
-    if name is None:
+    medium = medium_problem((spec.admin.address, spec.admin.temporary_address), name, source)
+    if medium:
+        problems.append(Problem(*medium, "admin.address"))
+    elif name is None:
         problems.append(
             Problem(
                 f"No interface of the source has {spec.admin.address}.",
@@ -198,6 +221,7 @@ def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.An
                 "admin.address",
             )
         )
+    problems += [Problem(*each) for each in mount_problems(source, spec.excludes)]
     if any(each["fstype"] == "btrfs" for each in source.get("filesystems", [])) and not source.get("tools", {}).get(BTRFS_TOOL):
         hint = "Install btrfs-progs there."
         problems.append(Problem("The program btrfs is missing on the source; it is required to list subvolumes that are not mounted.", hint))
@@ -208,7 +232,7 @@ def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.An
     problems += _boot_loader(layout, source)
     problems += [Problem(*each) for each in source_problems(spec.services, spec.containers, spec.quiesce, source)]
     problems += [Problem(text, "Correct the device name or the size.", "disk_schema") for text in raw_problems(layout, source)]
-    too_small = space_problems(layout, filesystems_of(source))
+    too_small = space_problems(layout, filesystems_of(source, spec.excludes))
     problems += [Problem(text, "Increase the size of the disk or the partition, or use excludes.", "disk_schema") for text in too_small]
     return problems
 

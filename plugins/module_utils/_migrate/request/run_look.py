@@ -15,7 +15,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_journal_mirror, run_agent
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import parse_containers
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import parse_containers, parse_excludes
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_journal, io_units
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal, report
@@ -69,9 +69,12 @@ def _stage(store: JournalStore) -> tuple[t.Any, ...]:
     return (journal.state, journal.phase, journal.phases.get(journal.phase, {}).get("state"), len(journal.passes)) if journal else ()
 
 
-def look_at_source(services: t.Sequence[str], address: str | None, containers: t.Sequence[t.Any] = ()) -> dict[str, t.Any]:
+def look_at_source(
+    services: t.Sequence[str], address: str | None, containers: t.Sequence[t.Any] = (), excludes: t.Sequence[t.Any] = ()
+) -> dict[str, t.Any]:
     """This machine as the source of a migration (``master_source_info``); passwords are redacted."""
-    return {"facts": run_agent.gather_facts(services, address, parse_containers(containers)), "reports": reports()}
+    facts = run_agent.gather_facts(services, address, parse_containers(containers), parse_excludes(excludes))
+    return {"facts": facts, "reports": reports()}
 
 
 def reports() -> list[dict[str, t.Any]]:

@@ -24,7 +24,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_hooks import Hook, parse_hooks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import STOP_AFTER, MigrationSpec, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import MigrationFailed, still_running, summary
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import find_problems, find_warnings, fixup_context, own_vm
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import (
+    filesystems_of,
+    find_problems,
+    find_warnings,
+    fixup_context,
+    own_vm,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.run_look import described
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import AGAIN
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything
@@ -296,7 +302,7 @@ def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal:
         result["diff"] = [{"prepared": fixups_diff(tree, changes)}]
         result["plan"] = {
             "phases": list(PHASES),
-            "bytes": sum(int(each["used"]) for each in facts.get("filesystems", [])) + sum(raw.size for _partition, raw in layout.raws),
+            "bytes": sum(each.used for each in filesystems_of(facts, spec.excludes)) + sum(raw.size for _partition, raw in layout.raws),
             "services": facts.get("everything", []) if holds_everything(spec.services, spec.quiesce) else list(spec.services),
             "fixups": sorted(changes),
             "partitions": [

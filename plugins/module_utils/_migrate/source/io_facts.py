@@ -16,11 +16,9 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_blocks, io_disks
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_links import interfaces
-
-# File systems whose content is on other machines; the new master mounts them itself.
-_FOREIGN_TYPES = frozenset(("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "fuse.sshfs", "fuse.glusterfs", "9p", "virtiofs", "afs"))
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_links import interfaces, other_media
 
 
 def read_text(path: str) -> str | None:
@@ -37,13 +35,16 @@ def read_tree(patterns: t.Iterable[str]) -> dict[str, str]:
     return {path: text for path in paths for text in [read_text(path)] if text is not None}
 
 
-def gather(services: t.Sequence[str], tools: t.Sequence[str]) -> dict[str, t.Any]:
+def gather(services: t.Sequence[str], tools: t.Sequence[str], excludes: t.Sequence[str] = ()) -> dict[str, t.Any]:
     """Facts of this machine as the source of a migration.
 
     :arg services: units whose state is returned.
     :arg tools: programs whose paths are returned.
+    :arg excludes: what is not copied, and does not count as used.
     """
     swaps, swap_files = io_disks.swaps()
+    filesystems = io_disks.filesystems()
+    io_disks.subtract(filesystems, excludes)
     return {
         "hostname": socket.gethostname(),
         "machine_id": (read_text("/etc/machine-id") or "").strip(),
@@ -53,17 +54,19 @@ def gather(services: t.Sequence[str], tools: t.Sequence[str]) -> dict[str, t.Any
         "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         # in a container this is the firmware of its host
         "firmware": "uefi" if os.path.isdir("/sys/firmware/efi") and not os.path.exists("/run/systemd/container") else "bios",
-        "filesystems": io_disks.filesystems(),
+        "filesystems": filesystems,
         "swaps": swaps,
         "swap_files": swap_files,
         "blocks": io_blocks.blocks(),
         "boot_seconds": boot_seconds(),
-        "foreign": [each for each in io_disks.mounts() if each["fstype"] in _FOREIGN_TYPES],
+        "foreign": io_disks.not_copied(filesystems),
         "interfaces": interfaces(),
+        "other_media": other_media(),
         "tools": {tool: _which(tool) for tool in tools},
         "kernels": sorted(os.path.basename(each)[len("vmlinuz-") :] for each in glob.glob("/boot/vmlinuz-*")),
         "initramfs": next((tool for tool in ("update-initramfs", "dracut") if _which(tool)), None),
         "grub": _grub(),
+        "versions": {"grub": _version(_grub()["install"] or "grub-install", "--version"), "e2fsprogs": _version("e2fsck", "-V")},
         "host_keys": [" ".join((read_text(each) or "").split()[:2]) for each in sorted(glob.glob("/etc/ssh/ssh_host_*_key.pub"))],
         "services": {unit: unit_state(unit) for unit in services},
     }
@@ -95,6 +98,15 @@ def _grub() -> dict[str, t.Any]:
         "efi": targets["x86_64-efi" if platform.machine() == "x86_64" else "arm64-efi"],
         "shim": bool(glob.glob("/boot/efi/EFI/*/shim*.efi") + glob.glob("/efi/EFI/*/shim*.efi")),
     }
+
+
+def _version(*argv: str) -> str | None:
+    """What a program says about its version; ``None`` if it is missing or fails."""
+    try:
+        done = run(argv, timeout=10)
+    except CommandError:
+        return None
+    return (done.stdout + done.stderr).partition("\n")[0]
 
 
 def unit_state(unit: str) -> dict[str, str]:

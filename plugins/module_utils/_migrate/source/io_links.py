@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_disks
 
 # In a container the card is one end of a veth pair, or a sub-interface of the host's card.
 _BORROWED = ("veth", "macvlan", "ipvlan")
+# what the kernel calls interfaces that are not Ethernet, by type of device, kind and type of link
+_MEDIA = {"wlan": "Wi-Fi", "wwan": "mobile broadband", "ppp": "PPP", "infiniband": "InfiniBand"}
+_TUNNELS = frozenset(("tun", "wireguard", "gre", "gretap", "ip6gre", "ip6gretap", "erspan", "ipip", "ip6tnl", "sit", "vti", "vti6", "xfrm", "vxlan", "geneve"))
 
 
 def interfaces() -> list[dict[str, t.Any]]:
@@ -22,8 +27,29 @@ def interfaces() -> list[dict[str, t.Any]]:
     ``mac`` is a card's permanent MAC, ``worn`` a different one that is configured. ``card``: whether it is a card of the
     machine; ``lower``: the interfaces below it.
     """
-    links = json.loads(run(["ip", "-json", "-details", "address", "show"]).stdout or "[]")
-    return describe(links, lambda name: os.path.exists(f"/sys/class/net/{name}/device"))
+    return describe(_shown(), lambda name: os.path.exists(f"/sys/class/net/{name}/device"))
+
+
+def _shown() -> list[dict[str, t.Any]]:
+    return list(json.loads(run(["ip", "-json", "-details", "address", "show"]).stdout or "[]"))
+
+
+def other_media() -> list[dict[str, t.Any]]:
+    """Interfaces that are not Ethernet and that no card of a VM can replace: name, medium, addresses."""
+    return describe_media(_shown(), lambda name: re.findall(r"(?m)^DEVTYPE=(\w+)$", io_disks.read(f"/sys/class/net/{name}/uevent")))
+
+
+def describe_media(links: t.Sequence[t.Mapping[str, t.Any]], device_type: t.Callable[[str], t.Sequence[str]]) -> list[dict[str, t.Any]]:
+    """The same from the output of ``ip``."""
+    found = []
+    for link in links:
+        kind, below = (link.get("linkinfo") or {}).get("info_kind"), str(link.get("link_type"))
+        medium = next((_MEDIA[each] for each in (*device_type(link["ifname"]), below) if each in _MEDIA), None)
+        if medium is None and below != "loopback" and (kind in _TUNNELS or below != "ether"):
+            medium = "a tunnel"
+        if medium:
+            found.append({"name": link["ifname"], "medium": medium, "addresses": _addresses(link, "inet")})
+    return found
 
 
 def describe(links: t.Sequence[t.Mapping[str, t.Any]], has_device: t.Callable[[str], bool]) -> list[dict[str, t.Any]]:

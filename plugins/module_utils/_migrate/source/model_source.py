@@ -114,6 +114,19 @@ def parse_containers(value: t.Any) -> tuple[Container, ...]:
     return tuple(found)
 
 
+def parse_excludes(value: t.Any) -> tuple[str, ...]:
+    """Parse paths and patterns that are not copied.
+
+    :raises InputError: with the path of the invalid value.
+    """
+    if not isinstance(value, (list, tuple)):
+        raise InputError(f"{shown(value)} is not a list.", "excludes", "Write e.g. [/var/cache/x/*].")
+    for index, each in enumerate(value):
+        if not isinstance(each, str) or not each.startswith("/") or each in ("/", "/*", "/**") or "\n" in each or "\0" in each:
+            raise InputError(f"{shown(each)} is not a valid exclude.", f"excludes[{index}]", "Write an absolute path or rsync pattern, e.g. /var/cache/x/*.")
+    return tuple(value)
+
+
 def check_request(given: t.Mapping[str, t.Any]) -> None:
     """Check the values that a virt host sends to its source: they become parts of files, commands and unit names there.
 
@@ -122,6 +135,7 @@ def check_request(given: t.Mapping[str, t.Any]) -> None:
     parse_services(given.get("services"))
     parse_containers(given.get("containers"))
     parse_quiesce(given.get("quiesce"))
+    parse_excludes(given.get("excludes") or [])
     lease = given.get("lease", 1)
     if isinstance(lease, bool) or not isinstance(lease, (int, float)) or not 0 < lease <= LONGEST_LEASE:
         raise InputError(f"{shown(lease)} is not a number of seconds up to {LONGEST_LEASE}.", "lease")

@@ -21,9 +21,10 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import make_link, write_atomic
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction_text import mask_text
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups import PATTERNS
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_macs import is_script, names_mac
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_network import is_network_file, replace_address
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal import io_inside
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import BTRFS_TOOL, SOURCE_TOOLS
@@ -38,7 +39,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.
     check_request,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import passphrase_volume, watch_service
-from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_key_session, model_one_time_key
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_key_session, io_login, model_one_time_key
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import HANDED_OVER, QUIESCED, SERVING
 
 MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.run_agent"
@@ -52,27 +53,44 @@ _REBOOT_RETRY = 20.0
 
 
 def gather_facts(
-    services: t.Sequence[str] = (), address: str | None = None, containers: t.Sequence[Container] = (), *, secrets: bool = False
+    services: t.Sequence[str] = (),
+    address: str | None = None,
+    containers: t.Sequence[Container] = (),
+    excludes: t.Sequence[str] = (),
+    *,
+    secrets: bool = False,
 ) -> dict[str, t.Any]:
     """The facts of this machine that preflight and fix-ups require.
 
     :arg services: units whose state is returned.
     :arg address: the admin address; ``address_files`` names the files that configure it.
     :arg containers: containers whose state is returned.
+    :arg excludes: what is not copied.
     :arg secrets: return the configuration files unchanged; without it secrets are masked.
     """
     named = [each for each in services if each != ALL]
-    facts = io_facts.gather(named, (*SOURCE_TOOLS, BTRFS_TOOL))
+    facts = io_facts.gather(named, (*SOURCE_TOOLS, BTRFS_TOOL), excludes)
     # what services: all would stop; check mode and master_source_info show it
     facts["everything"] = io_services.everything()
     facts["user_services"] = io_services.user_services()
     facts["containers"] = [{**each.__dict__, "state": io_services.container_state(each)} for each in containers]
     facts["running_containers"] = [each.__dict__ for each in io_services.running_containers()]
     facts["asks_passphrase"] = passphrase_volume(io_facts.read_text("/etc/crypttab") or "")
-    tree = io_facts.read_tree(PATTERNS)
+    # other scripts and units may contain secrets
+    tree = {path: text for path, text in io_facts.read_tree(PATTERNS).items() if not is_script(path) or names_mac(text)}
     facts["address_files"] = sorted(_address_files(address)) if address else []
     facts["tree"] = tree if secrets else {path: mask_text(text, path) for path, text in tree.items()}
+    # a destination that asks by ssh has proved that it can
+    facts["login"] = [] if secrets else _login()
     return facts
+
+
+def _login() -> list[str]:
+    """Why the migration's key may not work here, as far as the address of the destination is not required."""
+    try:
+        return io_login.check([])
+    except RefusedError as error:
+        return [f"The migration's key will not work on the source. {error}"]
 
 
 def _address_files(address: str) -> dict[str, str]:
@@ -263,7 +281,7 @@ def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t
         return {"kept": io_journal_mirror.kept(name), "state": state.read()}
     if command == "facts":
         containers = [Container(**each) for each in given.get("containers", ())]
-        facts = gather_facts(given.get("services", ()), given.get("address"), containers, secrets=True)
+        facts = gather_facts(given.get("services", ()), given.get("address"), containers, given.get("excludes", ()), secrets=True)
         return {"facts": facts, "state": state.read()}
     if command == "state":
         return {"state": state.read(), "boot_id": io_facts.read_text("/proc/sys/kernel/random/boot_id")}

@@ -53,6 +53,27 @@ def test_connection_error_names_all_addresses(ssh, source):
     assert "accepts the migration's key" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("said", "code", "named"),
+    [
+        ("root@192.0.2.2: Permission denied (publickey).", 255, "AuthorizedKeysFile"),
+        ("Host key verification failed.", 255, "Another machine answers"),
+        ("open terminal failed: not a terminal", 1, "tmux"),
+        ("This account is currently not available.", 1, "chsh"),
+    ],
+)
+def test_each_cause_of_a_refused_session_has_its_own_hint(ssh, source, said, code, named):
+    ssh(f"cat >/dev/null; echo '{said}' >&2; exit {code}")
+    with pytest.raises(BackendError) as caught:
+        source.ask("state")
+    assert named in caught.value.hint and said.rstrip(".") in caught.value.message
+
+
+def test_text_of_a_login_is_kept_for_the_report(ssh, source):
+    ssh("""cat >/dev/null; echo Welcome to laptop; case "$*" in *run_agent*) echo '{"ok": {}}';; esac""")
+    assert source.ask("state") == {} and source.printed == "Welcome to laptop"
+
+
 def test_what_the_source_itself_says_is_not_taken_for_a_lost_link(ssh, source):
     ssh("cat >/dev/null; echo no python3 >&2; exit 127")
     with pytest.raises(BackendError, match="exit code 127: no python3"):

@@ -41,6 +41,7 @@ def test_patterns_are_made_relative_to_the_file_system():
         (["/backup"], "/backup", True),
         (["/backup/"], "/backup/old", True),
         (["/srv/*"], "/srv/data", True),
+        (["/srv/**"], "/srv/data", True),
         (["/backup"], "/backup2", False),
         (["/srv/*/cache"], "/srv/data", False),
         (["/srv/data/x"], "/srv/data", False),

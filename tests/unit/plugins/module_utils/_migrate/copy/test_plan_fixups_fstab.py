@@ -18,6 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.pl
     fix_fstab,
     fix_mount_unit,
     is_disk,
+    option_warnings,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import DiskLayout, PlannedPartition
 
@@ -62,6 +63,59 @@ def test_a_mount_unit_whose_folder_has_a_space_speaks_of_the_new_disk():
     assert fix_mount_unit(text, SPACES) == "[Mount]\nWhat=/dev/disk/by-uuid/aaaa-2\nWhere=/srv/my data\nType=ext4\nOptions=noatime\n"
     percent = DiskLayout((), (partition(1, "/"), partition(2, "/50%")))
     assert "by-uuid/aaaa-2" in fix_mount_unit("What=LABEL=x\nWhere=/50%%\n", percent)
+
+
+LAYOUT = DiskLayout(
+    (), (partition(1, "/"), partition(2, "/srv"), partition(3, "/x", "xfs"), partition(4, None, "btrfs", [("/b", "@b")]), partition(5, "/v", "vfat"))
+)
+
+
+@pytest.mark.parametrize(
+    ("mount", "kind", "options", "kept"),
+    [
+        ("/srv", "ext4", "defaults,prjquota", "defaults"),
+        ("/srv", "ext3", "noatime,journal_path=/dev/sdc1,nofail", "noatime,nofail"),
+        ("/srv", "ext4", "journal_dev=0x801", "defaults"),
+        ("/srv", "ext4", "sb=131072,dax=always,usrquota", "usrquota"),
+        ("/srv", "ext4", "x-systemd.requires=/dev/mapper/key,x-systemd.after=dev-sdb1.device,x-systemd.automount", "x-systemd.automount"),
+        ("/srv", "ext4", "x-systemd.requires=/my\\040key,x-systemd.requires-mounts-for=/v", "x-systemd.requires=/my\\040key,x-systemd.requires-mounts-for=/v"),
+        ("/x", "xfs", "logdev=/dev/sdb1,rtdev=/dev/sdc1,sunit=128,swidth=512,prjquota", "prjquota"),
+        ("/b", "btrfs", "device=/dev/sda,device=/dev/sdb,space_cache=v1,compress=zstd,subvol=@old,subvolid=7", "compress=zstd,subvol=/@b"),
+        ("/b", "btrfs", "space_cache=v2,nospace_cache", "space_cache=v2,subvol=/@b"),
+        ("/v", "vfat", "umask=0077,x-systemd.wants=dev-sda1.device", "umask=0077"),
+    ],
+)
+def test_options_that_a_new_file_system_lacks_are_dropped_and_named(mount, kind, options, kept):
+    fs = "ext4" if kind == "ext3" else kind
+    line = f"/dev/sda1 {mount} {kind} {options} 0 2\n"
+    after = fix_fstab(line, LAYOUT)
+    assert after.splitlines()[0].split(" ")[2:4] == [fs, kept] and fix_fstab(after, LAYOUT) == after
+    text = f"[Mount]\nWhat=/dev/sda1\nWhere={mount}\nType={kind}\nOptions={options}\n[Install]\nWantedBy=x\n"
+    unit = fix_mount_unit(text, LAYOUT)
+    assert f"\nType={fs}\nOptions={kept}\n[Install]\n" in unit and fix_mount_unit(unit, LAYOUT) == unit
+    lost = [each for each in options.split(",") if each not in kept.split(",") and not each.startswith("subvol")]
+    expected = [f"{mount}: the VM mounts it without {', '.join(lost)}, because its new file system does not have what this requires."] if lost else []
+    for tree in ({"/etc/fstab": line}, {"/etc/systemd/system/x.mount": text}):
+        assert [each for each in option_warnings(tree) if "quotas" not in each] == expected
+
+
+def test_options_of_another_file_system_are_not_kept_by_a_mount_unit():
+    text = "What=/dev/sda1\nWhere=/srv\nType=f2fs\nOptions=inline_xattr,noatime\n"
+    assert fix_mount_unit(text, LAYOUT) == "What=/dev/disk/by-uuid/aaaa-2\nWhere=/srv\nType=ext4\nOptions=defaults\n"
+
+
+@pytest.mark.parametrize("option", ["usrquota", "prjquota", "quota", "uquota", "gqnoenforce", "grpquota"])
+def test_quotas_are_named(option):
+    assert any("limits of quotas" in each for each in option_warnings({"/etc/fstab": f"UUID=1 /srv xfs defaults,{option} 0 0\n"}))
+    assert option_warnings({"/etc/fstab": "nas:/x /srv nfs quota 0 0\nUUID=1 /srv xfs noquota 0 0\n"}) == []
+
+
+@pytest.mark.parametrize("device", ["/dev/zram0", "/dev/ram1", "/dev/nbd0", "/dev/rbd0", "/dev/rbd/pool/image", "/dev/shm/x"])
+def test_what_is_no_disk_of_the_old_machine_is_kept(device):
+    line = f"{device} none swap defaults,discard,pri=100 0 0\n"
+    assert fix_fstab(line, SPACES).startswith(line)
+    unit = f"[Mount]\nWhat={device}\nWhere=/srv/my data\nType=ext2\n"
+    assert fix_mount_unit(unit, SPACES) == unit
 
 
 # any name a folder can have, those with the characters that fstab escapes more often than not

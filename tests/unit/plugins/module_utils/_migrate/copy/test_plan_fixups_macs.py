@@ -40,6 +40,14 @@ FILES = [
     ),
     ("/etc/sysconfig/network-scripts/ifcfg-x", f'DEVICE="eno1"\nMACADDR="{SPOOFED}"\nBOOTPROTO=dhcp\n', {SPOOFED: NEW}),
     ("/etc/udev/rules.d/x.rules", f'SUBSYSTEM=="net", ATTR{{address}}=="{OWN}", NAME="lan", ATTR{{address}}="{SPOOFED}"\n', {SPOOFED: NEW, OWN: NEW}),
+    ("/etc/network/if-pre-up.d/mac", f"#!/bin/sh\nip link set eno1 address {SPOOFED}\n", {SPOOFED: NEW}),
+    ("/etc/network/if-up.d/mac", f"#!/bin/sh\n[ \"$IFACE\" = eno2 ] && ip link set dev eno2 address {SPOOFED} || true\n", {SPOOFED: OTHER_NEW}),
+    ("/etc/NetworkManager/dispatcher.d/10-mac", f"ifconfig eno2 hw ether {SPOOFED}; exit 0\n", {SPOOFED: OTHER_NEW}),
+    ("/etc/networkd-dispatcher/routable.d/mac", f"macchanger -m {SPOOFED} eno2\n", {SPOOFED: OTHER_NEW}),
+    ("/etc/rc.local", f"/usr/bin/macchanger --mac={SPOOFED} eno1 || true\n", {SPOOFED: NEW}),
+    ("/etc/systemd/system/mac.service", f"[Service]\nExecStart=/sbin/ip link set dev eno2 address {SPOOFED} up\n", {SPOOFED: OTHER_NEW}),
+    # the MAC of another machine
+    ("/etc/network/if-up.d/gateway", f"ip neigh replace 192.0.2.1 lladdr {SPOOFED} dev eno1\narp -s 192.0.2.1 {SPOOFED}\n# address {SPOOFED}\n", {}),
     ("/etc/udev/rules.d/x.rules", f'KERNEL=="eno1", RUN+="/sbin/ip link set dev %k address {SPOOFED}"\n', {SPOOFED: NEW}),
 ]
 

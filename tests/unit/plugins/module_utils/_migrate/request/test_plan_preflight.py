@@ -8,7 +8,9 @@ import copy
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CapacityError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_layout import plan_layout
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import layout_of
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import (
@@ -134,6 +136,93 @@ def test_network_mounts_and_stopped_services_are_warned_of():
     warnings = find_warnings({"foreign": [{"mount": "/nas", "fstype": "nfs", "device": "nas:/x"}], "services": {"a": {"load": "loaded", "active": "failed"}}})
     assert len(warnings) == 2 and "/nas" in warnings[0] and warnings[1].startswith("a is not running")
     assert find_warnings(None) == []
+
+
+NTFS = {"mount": "/data", "fstype": "fuseblk", "device": "/dev/sda3", "why": "type"}
+
+
+def test_a_mounted_file_system_that_cannot_be_copied_is_a_problem_unless_it_is_excluded():
+    (problem,) = found({"foreign": [NTFS]})
+    assert problem.message == "/data (fuseblk from /dev/sda3) is of a type that cannot be copied."
+    assert (problem.path, "add /data to excludes" in problem.hint) == ("excludes", True)
+    (broken,) = found({"foreign": [{**NTFS, "why": "unreadable"}]})
+    assert "cannot be read" in broken.message
+    assert found({"foreign": [NTFS]}, params={"excludes": ["/data"]}) == []
+    (warning,) = find_warnings({"foreign": [NTFS]}, parse_spec({**PARAMS, "excludes": ["/data"]}))
+    assert warning == "/data (fuseblk from /dev/sda3) is not copied, as requested with excludes."
+
+
+@pytest.mark.parametrize("why", ["network", "program", "memory", "medium", "place", "hidden", "image"])
+def test_other_mounts_that_are_not_copied_are_warned_of(why):
+    mount = {**NTFS, "why": why}
+    assert found({"foreign": [mount]}) == []
+    (warning,) = find_warnings({"foreign": [mount]}, parse_spec(PARAMS))
+    assert warning.startswith("/data (fuseblk from /dev/sda3) is ")
+
+
+BACKUP = {"mount": "/srv/backup", "device": "/dev/sdb1", "fstype": "ext4", "used": 1500 * GIB, "inodes_used": 1000, "size": 2000 * GIB, "disks": ["sdb"]}
+
+
+def laid_out(excludes, disk_schema=()):
+    """The layout of a source with a large disk for backups, and what preflight finds."""
+    spec = parse_spec({**PARAMS, "vm": {**PARAMS["vm"], "disks": [{"size": "40GiB"}]}, "excludes": excludes, "disk_schema": list(disk_schema)})
+    vm = parse_vms([spec.vm], cluster="c")[0]
+    source = {**copy.deepcopy(SOURCE), "filesystems": [*SOURCE["filesystems"], BACKUP]}
+    try:
+        layout = layout_of(spec, vm, source)
+    except CapacityError as error:
+        return None, [str(error)]
+    return layout, [each.message for each in find_problems(spec, vm, layout, source, HOST)]
+
+
+def test_an_excluded_file_system_needs_no_partition_and_no_space():
+    assert "1.61 TiB" in laid_out([])[1][0]
+    for excludes in (["/srv/backup"], ["/srv/backup/*"], ["/srv/*"], ["/srv/**"], ["/srv"], ["/srv/back*"]):
+        layout, problems = laid_out(excludes)
+        assert problems == [] and [each.mount for each in layout.partitions] == ["/"]
+    # a part of it, or another folder
+    assert laid_out(["/srv/backup/old"])[1] and laid_out(["/srv/backup2"])[1]
+    layout, problems = laid_out(["/srv/backup"], [{"mount": "/"}, {"mount": "/srv", "size": "5GiB"}])
+    assert problems == [] and [each.mount for each in layout.partitions] == ["/", "/srv"]
+
+
+def test_a_key_that_will_not_work_is_warned_of_in_check_mode():
+    assert find_warnings({"login": ["The migration's key will not work"]}) == ["The migration's key will not work"]
+
+
+def test_an_excluded_file_system_is_named():
+    warnings = find_warnings({"filesystems": [{**BACKUP, "fstype": "zfs"}]}, parse_spec({**PARAMS, "excludes": ["/srv/backup"]}))
+    assert warnings == ["/srv/backup (zfs from /dev/sdb1) is not copied, as requested with excludes."]
+
+
+WIFI = {"name": "wlp3s0", "mac": "02:00:00:00:00:0c", "addresses": ["192.0.2.2/24"], "kind": None, "card": True, "lower": []}
+AIR = {"name": "wlp3s0", "medium": "Wi-Fi", "addresses": ["192.0.2.2/24"]}
+
+
+@pytest.mark.parametrize(
+    ("links", "other", "named"),
+    [
+        ([WIFI], [AIR], "192.0.2.2 is on wlp3s0 (Wi-Fi), which a VM cannot have"),
+        ([], [{**AIR, "name": "ppp0", "medium": "PPP"}], "192.0.2.2 is on ppp0 (PPP)"),
+        ([], [{**AIR, "name": "wg0", "medium": "a tunnel"}], "192.0.2.2 is on wg0 (a tunnel)"),
+        ([{**WIFI, "addresses": []}, {**WIFI, "name": "w.7", "kind": "vlan", "card": False, "lower": ["wlp3s0"]}], [AIR], "configuration of w.7 would not"),
+    ],
+)
+def test_an_admin_address_that_is_not_on_ethernet_is_a_problem(links, other, named):
+    (problem,) = found({"interfaces": links, "other_media": other})
+    assert named in problem.message and "Ethernet card of the source" in problem.hint and problem.path == "admin.address"
+
+
+def test_an_access_point_beside_a_card_is_no_problem_and_gets_no_card():
+    wifi = {**WIFI, "addresses": []}
+    bridge = {**WIFI, "name": "br0", "mac": SOURCE["interfaces"][0]["mac"], "kind": "bridge", "card": False, "lower": ["wlp3s0", "aaa0"]}
+    links = {"interfaces": [wifi, SOURCE["interfaces"][0], bridge], "other_media": [AIR]}
+    assert found(links) == []
+    spec = parse_spec(PARAMS)
+    vm = parse_vms([spec.vm], cluster="c")[0]
+    context = fixup_context(spec, vm, plan_layout([6 * GIB], (), (), vm.uuid), links, "k")
+    assert [each.name for each in context.nics] == ["aaa0"]
+    assert "wlp3s0 (Wi-Fi) is not Ethernet; the VM has no card for it." in find_warnings(links, spec, vm)
 
 
 UEFI = {"vm": {**PARAMS["vm"], "boot_firmware": "efi"}}
@@ -274,6 +363,14 @@ def test_macs_that_differ_from_the_cards_are_warned_of():
     assert f"br0 has the MAC 02:dd:00:00:00:07, which differs from its card's; in the VM it has {first}." in warnings
     sets = "/etc/network/interfaces sets the MAC 02:ee:00:00:00:01, which the parked source may use on the same network"
     assert f"{sets}; in the VM it becomes {first}." in warnings
+    script = {"/etc/network/if-pre-up.d/mac": "#!/bin/sh\nip link set eno1 address 02:ee:00:00:00:01\n"}
+    assert f"if-pre-up.d/mac sets the MAC 02:ee:00:00:00:01, which the parked source may use on the same network; in the VM it becomes {first}." in "\n".join(
+        find_warnings({"interfaces": links}, spec, vm, script)
+    )
+    assert "No known file sets 02:cc:00:00:00:09." in warnings
+    stable = {"/etc/NetworkManager/conf.d/x": "[c]\nethernet.cloned-mac-address=stable\n"}
+    for known in ({"/etc/rc.local": "ip link set eno2 address 02-CC-00-00-00-09\n"}, stable):
+        assert "No known file" not in "\n".join(find_warnings({"interfaces": links}, spec, vm, known))
     assert "port security" in warnings and "docker0" not in warnings and "br0.7 has" not in warnings
     context = fixup_context(spec, vm, plan_layout([6 * GIB], (), (), vm.uuid), {"interfaces": links}, "k")
     assert [(each.name, each.new_mac) for each in context.stacked] == [("br0", first)]

@@ -7,13 +7,16 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import stat
+import subprocess
 import types
 
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_disks
+from tests.support.own_mounts import own_mounts
 
 
 def system(**ours):
@@ -123,10 +126,10 @@ def fixture_table(monkeypatch):
         if not numbers:
             raise FileNotFoundError(path)
         major, minor = numbers[-1].split(":")
-        return types.SimpleNamespace(st_dev=os.makedev(int(major), int(minor)), st_ino=2, st_mode=0)
+        return types.SimpleNamespace(st_dev=os.makedev(int(major), int(minor)), st_ino=2, st_mode=stat.S_IFDIR)
 
-    def add(mount, root="/", number="8:1", fstype="ext4"):
-        rows.append({"id": number, "root": root, "mount": mount, "fstype": fstype, "device": f"/dev/disk{number}", "options": "rw"})
+    def add(mount, root="/", number="8:1", fstype="ext4", device=None, options="rw"):
+        rows.append({"id": number, "root": root, "mount": mount, "fstype": fstype, "device": device or f"/dev/disk{number}", "options": options})
 
     paths = types.SimpleNamespace(**{**vars(os.path), "isdir": lambda path: True})
     monkeypatch.setattr(io_disks, "mounts", lambda: rows)
@@ -160,6 +163,138 @@ def test_a_mount_below_another_one_of_the_same_place_is_not_listed(table):
     table("/srv", "/", "8:2")
     table("/srv", "/", "8:3")
     assert [(each["mount"], each["device"]) for each in io_disks.filesystems()] == [("/", "/dev/disk8:1"), ("/srv", "/dev/disk8:3")]
+
+
+def missing():
+    return [(each["mount"], each["why"]) for each in io_disks.not_copied(io_disks.filesystems())]
+
+
+@pytest.mark.parametrize(
+    ("mount", "fstype", "device", "why"),
+    [
+        ("/data", "fuseblk", "/dev/sda3", "type"),
+        ("/data", "ntfs3", "/dev/sda3", "type"),
+        ("/shared", "ocfs2", "/dev/mapper/lun", "type"),
+        ("/media/cdrom", "iso9660", "/dev/sr0", "medium"),
+        ("/run/media/me/stick", "ext4", "/dev/sdb1", "place"),
+        ("/nas", "nfs4", "nas:/x", "network"),
+        ("/far", "fuse.sshfs", "me@far:", "network"),
+        ("/pool", "fuse.mergerfs", "a:b", "program"),
+        ("/etc/pve", "fuse", "/dev/fuse", "program"),
+        ("/var/log", "ext4", "/dev/zram1", "memory"),
+        ("/var/lib/lxcfs", "fuse.lxcfs", "lxcfs", None),
+        ("/run/user/1/doc", "fuse.portal", "portal", None),
+        ("/tmp", "tmpfs", "tmpfs", None),
+        ("/dev/shm", "tmpfs", "/dev/shm", None),
+        ("/var/lib/docker/overlay2/x/merged", "overlay", "overlay", None),
+    ],
+)
+def test_a_mounted_device_is_copied_or_reported(table, mount, fstype, device, why):
+    table("/")
+    table(mount, number="8:9", fstype=fstype, device=device)
+    assert found() == ["/"]
+    assert missing() == ([(mount, why)] if why else [])
+
+
+def test_a_folder_of_the_host_that_a_container_is_shown_is_not_reported(table):
+    table("/")
+    table("/run/host/incoming", root="/run/systemd/nspawn", number="254:0")
+    assert missing() == []
+
+
+def test_each_file_system_that_is_not_copied_is_reported_once(table):
+    table("/")
+    table("/data", number="8:3", fstype="fuseblk")
+    table("/srv/bound", root="/x", number="8:3", fstype="fuseblk")
+    table("/srv", number="8:4")
+    table("/srv", number="8:5")
+    table("/bound", root="/home", number="8:1")
+    assert missing() == [("/data", "type"), ("/srv", "hidden")]
+
+
+def test_a_mount_that_cannot_be_read_is_reported(table, monkeypatch):
+    table("/")
+    table("/broken", number="8:3")
+    real = io_disks.os.stat
+
+    def status(path):
+        if path == "/broken":
+            raise OSError(5, "Input/output error")
+        return real(path)
+
+    monkeypatch.setattr(io_disks, "os", system(stat=status, statvfs=io_disks.os.statvfs, path=types.SimpleNamespace(**{**vars(os.path), "isdir": "/".__eq__})))
+    assert missing() == [("/broken", "unreadable")]
+
+
+@pytest.fixture(name="mounted")
+def fixture_mounted(tmp_path):
+    """Mounts an image file with ext4 at a folder, in mounts of this process alone."""
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+
+    def mount(image, *options, fs="ext4"):
+        os.truncate(image, 128 * 1024**2)
+        subprocess.run([f"mkfs.{fs}", "-q", str(image)], check=True)
+        subprocess.run(["mount", "-o", ",".join(["loop", *options]), str(image), str(folder)], check=True)
+        return str(folder)
+
+    with own_mounts():
+        yield mount
+        subprocess.run(["umount", str(folder)], check=False)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+@pytest.mark.parametrize(("fs", "options"), [("ext4", []), ("ext4", ["ro"]), ("btrfs", [])])
+def test_a_mounted_image_is_copied_as_a_file_only(mounted, tmp_path, fs, options):
+    image = tmp_path / "image.img"
+    image.touch()
+    folder = mounted(image, *options, fs=fs)
+    systems = io_disks.filesystems()
+    assert folder not in [each["mount"] for each in systems]
+    # what is only read is complete in the file
+    assert [each["why"] for each in io_disks.not_copied(systems) if each["mount"] == folder] == ([] if options else ["image"])
+    # nothing contains the content of a deleted image but its mount
+    image.unlink()
+    systems = io_disks.filesystems()
+    assert folder in [each["mount"] for each in systems]
+    assert folder not in [each["mount"] for each in io_disks.not_copied(systems)]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+def test_excluded_files_do_not_count_as_used(mounted, tmp_path):
+    image = tmp_path / "image.img"
+    image.touch()
+    folder = mounted(image)
+    for name in ("a/one", "a/b/two", "kept", "a/linked"):
+        path = pathlib.Path(folder, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(os.urandom(1024**2))
+    os.link(f"{folder}/a/linked", f"{folder}/copied")
+
+    def used(*excludes):
+        systems = [{"mount": "/", "used": 1 << 40}, {"mount": folder, "used": 10 * 1024**2}]
+        io_disks.subtract(systems, excludes)
+        assert systems[0]["used"] == 1 << 40
+        return systems[1]["used"] // 1024**2
+
+    assert used() == used("/does/not/exist", f"{folder}/no*", f"{folder}/**/two") == 10
+    assert used(f"{folder}/a") == used(f"{folder}/a/**", f"{folder}/a/b") == 8
+    assert used(f"{folder}/a/b/*", f"{folder}/kep?") == 8
+    # an excluded file system is left out as a whole
+    assert used(folder) == 10
+
+
+def test_what_excludes_leave_out_is_measured_for_a_limited_time(tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "file").write_bytes(b"x" * 100_000)
+    mount = str(tmp_path.parent)
+    systems = [{"mount": mount, "used": 10**6}]
+    monkeypatch.setattr(io_disks, "_MEASURE", -1.0)
+    io_disks.subtract(systems, [str(tmp_path / "a")])
+    assert systems == [{"mount": mount, "used": 10**6}]
+    monkeypatch.setattr(io_disks, "_MEASURE", 60.0)
+    io_disks.subtract(systems, [str(tmp_path / "a")])
+    assert systems[0]["used"] <= 10**6 - 100_000
 
 
 @pytest.mark.parametrize(("code", "raises"), [(127, False), (1, True)])

@@ -6,7 +6,12 @@
 
 from __future__ import annotations
 
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_links import describe
+import os
+import subprocess
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_links import describe, describe_media, other_media
 
 
 def link(name, kind=None, data=None, addresses=(), **more):
@@ -75,3 +80,33 @@ def test_a_card_with_a_configured_mac_is_listed_with_both():
     assert (found["eno3"]["mac"], found["eno3"]["worn"]) == ("02:00:00:00:00:0c", "02:00:00:00:00:01")
     # the members of a bond have the bond's, and a card with its own has no other
     assert [found[name]["worn"] for name in ("eno1", "eno2", "bond0")] == [None, None, None]
+
+
+def test_interfaces_that_are_not_ethernet_are_named_by_their_medium():
+    links = [
+        *SERVER,
+        link("wlp3s0", None, None, [inet("192.0.2.9/24")]),
+        link("wwan0", None, None, [], link_type="none"),
+        {"ifname": "ppp0", "link_type": "ppp", "addr_info": [inet("198.51.100.7/32")]},
+        {"ifname": "ib0", "link_type": "infiniband", "addr_info": []},
+        link("wg0", "wireguard", None, [inet("10.9.0.2/24")], link_type="none"),
+        link("tap0", "tun", {"type": "tap"}),
+        link("vxlan7", "vxlan", {"id": 7}),
+    ]
+    kinds = {"wlp3s0": ["wlan"], "wwan0": ["wwan"], "bond0.42": ["vlan"], "ppp0": ["ppp"]}
+    found = {each["name"]: (each["medium"], each["addresses"]) for each in describe_media(links, lambda name: kinds.get(name, []))}
+    assert found == {
+        "tun0": ("a tunnel", ["10.8.0.2/24"]), "wlp3s0": ("Wi-Fi", ["192.0.2.9/24"]), "wwan0": ("mobile broadband", []),
+        "ppp0": ("PPP", ["198.51.100.7/32"]), "ib0": ("InfiniBand", []), "wg0": ("a tunnel", ["10.9.0.2/24"]), "tap0": ("a tunnel", []),
+        "vxlan7": ("a tunnel", []),
+    }  # fmt: skip
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="interfaces need root")
+def test_a_tunnel_of_this_kernel_is_found():
+    subprocess.run(["ip", "tuntap", "add", "dev", "rftap7", "mode", "tap"], check=True)
+    try:
+        assert {"name": "rftap7", "medium": "a tunnel", "addresses": []} in other_media()
+        assert "lo" not in [each["name"] for each in other_media()]
+    finally:
+        subprocess.run(["ip", "link", "del", "rftap7"], check=True)

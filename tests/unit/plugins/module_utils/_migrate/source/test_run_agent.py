@@ -11,6 +11,7 @@ import json
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_state, run_agent
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_state import SourceState
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PARKED, QUIESCED
@@ -97,3 +98,18 @@ def test_a_request_with_a_hostile_value_changes_nothing(monkeypatch, capsys):
     monkeypatch.setattr(run_agent, "answer", lambda *unused: pytest.fail("was carried out"))
     assert run_agent.main(["quiesce", "master"]) == 1
     assert "not a valid unit name" in json.loads(capsys.readouterr().out)["error"]["message"]
+
+
+def test_only_facts_for_check_mode_say_whether_a_key_will_work(monkeypatch):
+    """A destination that asks by ssh has proved that its key works, perhaps at an address with settings of its own."""
+
+    def check(addresses):
+        raise RefusedError("AllowUsers admin", hint="Add root to it.")
+
+    monkeypatch.setattr(run_agent.io_login, "check", check)
+    monkeypatch.setattr(run_agent.io_facts, "gather", lambda *unused: {})
+    monkeypatch.setattr(run_agent.io_facts, "read_tree", lambda patterns: {})
+    for name in ("everything", "running_containers", "user_services"):
+        monkeypatch.setattr(run_agent.io_services, name, list)
+    assert run_agent.gather_facts()["login"] == ["The migration's key will not work on the source. AllowUsers admin Add root to it."]
+    assert run_agent.gather_facts(secrets=True)["login"] == []

@@ -40,6 +40,7 @@ SOURCE = {
     "/etc/dnsmasq.d/x": f"dhcp-host={MAC}\n# password: {C('comment')}\n",
     "/etc/fuel/astute.yaml": f"FUEL_ACCESS: {{user: admin, password: {C('fuel')}}}\nmac: {MAC}\nkeystone:\n  admin_token: {C('fuel token')}\n",
     "/etc/fstab": f"//nas/x /mnt cifs username=me,password={C('fstab')} 0 0\n/dev/sda1 /mnt/x ext4 defaults 0 2\n",
+    "/etc/systemd/system/mac.service": f"[Service]\nEnvironment=DB_PASSWORD={C('unit')}\nExecStart=/sbin/ip link set eth0 address {MAC}\n",
     "/etc/default/grub": 'GRUB_CMDLINE_LINUX="root=/dev/sda1 netroot=iscsi"\n' + f"GRUB_PASSWORD={C('grub')}\n",
 }
 
@@ -52,6 +53,11 @@ def fixture_source(monkeypatch):
     for name in ("everything", "running_containers"):
         monkeypatch.setattr(io_services, name, list)
     monkeypatch.setattr(io_services, "user_services", dict)
+
+
+def test_facts_have_no_scripts_and_units_without_a_mac(source, monkeypatch):
+    monkeypatch.setattr(io_facts, "read_tree", lambda patterns: {"/etc/rc.local": "true\n", "/etc/systemd/system/x.service": "[Service]\n"})
+    assert run_agent.gather_facts(secrets=True)["tree"] == {}
 
 
 def test_facts_for_the_operator_have_none(source):
