@@ -163,6 +163,8 @@ with open("/var/tmp/own", "w") as stream:
     own.append("chown")
 if all(os.read(os.open(each, os.O_RDONLY), 512) for each in devices):
     own.append("read disk")
+if all(os.path.exists(each) for each in glob.glob("/dev/disk/by-uuid/*")) and os.listdir("/dev/disk/by-uuid"):
+    own.append("find disk")
 report = {"attempts": attempts, "users": open("/proc/self/uid_map").read().split(), "own": own, "devices": sorted(os.path.basename(each) for each in devices)}
 with open("/boot/initrd.img-1", "w") as stream:
     json.dump(report, stream)

@@ -67,6 +67,8 @@ def fixture_image(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> t.I
     path.touch()
     os.truncate(path, layout.size)
     image = DiskImage([str(path)], layout, tmp_path / "work")
+    # that of the worker's unit
+    before = os.umask(0o077)
     with own_mounts():
         try:
             image.write_table()
@@ -89,6 +91,7 @@ def fixture_image(tmp_path: pathlib.Path, request: pytest.FixtureRequest) -> t.I
             yield image
         finally:
             image.release()
+            os.umask(before)
 
 
 @pytest.fixture(name="host")
@@ -136,7 +139,7 @@ def test_a_hostile_copy_stays_in_its_container(image: DiskImage, host: dict[str,
     assert done == {} and len(report["attempts"]) >= 25
     # its own work is possible: files of several users, a device of its own that it can read
     assert report["users"] == ["0", *map(str, io_sandbox.USERS)]
-    assert report["own"] == ["chown", "read disk"]
+    assert report["own"] == ["chown", "read disk", "find disk"]
     assert report["devices"] == sorted({os.path.basename(image.loop), *(os.path.basename(image.node(each)) for each in image.layout.partitions)})
     assert state(tmp_path) == before
     # of what it wrote to its disk, only the boot code is taken over

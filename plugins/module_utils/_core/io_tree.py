@@ -168,7 +168,9 @@ class Tree:
         with _refused(path):
             for part in path.strip("/").split("/") if path.strip("/") else ():
                 with self._opened(done, os.O_PATH | os.O_DIRECTORY) as handle, contextlib.suppress(FileExistsError):
-                    os.mkdir(part, 0o755, dir_fd=handle)
+                    os.mkdir(part, dir_fd=handle)
+                    # a worker's umask is not that of the copied machine
+                    os.chmod(part, 0o755, dir_fd=handle)
                 done += f"/{part}"
             with self._opened(done, os.O_PATH | os.O_DIRECTORY) as handle:
                 return os.readlink(f"/proc/self/fd/{handle}")

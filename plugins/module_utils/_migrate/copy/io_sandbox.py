@@ -96,6 +96,9 @@ class Sandbox:
         run(["sync"])
         by_uuid = self._devices / "disk" / "by-uuid"
         by_uuid.mkdir(parents=True)
+        for folder in (by_uuid, by_uuid.parent):
+            # the worker's umask would hide them from the container
+            folder.chmod(0o755)
         for disk, path in self.image.disks():
             # under the names of the mount table, but another device: a program must not write to a mounted file system
             name, loop = os.path.basename(self.image.loop_of(disk)), self._attach(path, "--read-only")

@@ -74,6 +74,16 @@ def test_owner_and_mode_are_kept_and_bytes_preserved(folders):
     assert (top / "etc/new").stat().st_mode & 0o7777 == 0o644 and sorted(os.listdir(top / "etc")) == ["a", "new"]
 
 
+def test_new_folders_and_files_can_be_read_by_all_users_of_that_machine(folders):
+    tree, top, _outside = folders
+    before = os.umask(0o077)
+    try:
+        tree.write("/etc/systemd/network/a.link", "x")
+    finally:
+        os.umask(before)
+    assert [(top / f"etc/{path}").stat().st_mode & 0o7777 for path in ("systemd", "systemd/network", "systemd/network/a.link")] == [0o755, 0o755, 0o644]
+
+
 def test_only_regular_files_are_read(folders):
     tree, top, _outside = folders
     os.mkfifo(top / "fifo")

@@ -66,7 +66,8 @@ def joins(source: str) -> list[int]:
     "line",
     [
         'root / "etc"', 'self.root / "etc" / name', 'str(root) + "/etc"', 'f"{root}/etc"', 'os.path.join(root, "etc")', "glob.glob(str(root))",
-        "open(tree.place(path))", 'self._top / "etc"', 'pathlib.Path(tree.make_folder("/srv"), "x")', 'disk.mount() / "etc"', 'os.fsencode(tree.place("/")) + path', "shutil.copytree(a, root)",
+        "open(tree.place(path))", 'self._top / "etc"', 'pathlib.Path(tree.make_folder("/srv"), "x")', 'disk.mount() / "etc"',
+        'os.fsencode(tree.place("/")) + path', "shutil.copytree(a, root)",
     ],
 )  # fmt: skip
 def test_a_joined_path_is_found(line):
