@@ -27,7 +27,7 @@ description:
   - A definition is edited in place, so device addresses and all elements that the template does not contain are kept. It is never removed and
     created again, and the previous definition is kept (O(state=rolled_back)). Display passwords are kept.
   - Existing volumes are never overwritten. They grow with the details, also while the VM is running, and never shrink.
-  - A missing volume of an existing VM is never replaced by an empty one; see O(recreate_disks). Nor does a new disk silently get old content; see O(adopt_disks).
+  - A missing volume of an existing VM is never replaced by an empty one; see O(recreate_disks), nor a new one by an old one; see O(adopt_disks).
 requirements:
   - python3-libvirt, python3-lxml and python3-jinja2 on the host, python3-yaml for cloud-init data as text
   - qemu-utils on the host, for qcow2 volumes and base images

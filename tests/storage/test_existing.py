@@ -66,11 +66,15 @@ def test_an_added_disk_of_a_vm_counts_as_well(host: StorageHost) -> None:
     assert "vms[0].disks[1].image" in refused(host, vm("qcow2", "os", added), state="present")
     host.one(vm("qcow2", "os", added), state="present", adopt_disks=["other"])
     # one of its own that somebody detached is not foreign
-    host.domain("a").detachDeviceFlags("<disk type='file' device='disk'><source file='%s'/><target dev='vdb' bus='virtio'/></disk>" % (host.folder / "other"))
+    disk = f"<disk type='file' device='disk'><source file='{host.folder}/other'/><target dev='vdb' bus='virtio'/></disk>"
+    host.domain("a").detachDeviceFlags(disk)
     assert host.one(vm("qcow2", "os", added), state="present").actions == ["redefine"]
 
 
-@pytest.mark.parametrize("owner, step, after", [(VolumeStore, "create", True), (io_domains.DomainHost, "define", False), (io_domains.DomainHost, "define", True)])
+KILLS = [(VolumeStore, "create", True), (io_domains.DomainHost, "define", False), (io_domains.DomainHost, "define", True)]
+
+
+@pytest.mark.parametrize("owner, step, after", KILLS)
 def test_an_added_disk_of_a_killed_run_is_not_foreign(host: StorageHost, owner: t.Any, step: str, after: bool) -> None:
     host.image("os.qcow2")
     host.one(vm("qcow2", "os"), state="present")

@@ -287,7 +287,7 @@ def _neighbours(backend: t.Any, warnings: list[str]) -> Table:
 
 def _query_libvirt(source: str, machines: t.Sequence[Machine], lookup: Lookup, backend: t.Any, warnings: list[str]) -> Table:
     if not backend.libvirt_available():
-        warnings.append("libvirt_uri is set, but the Python interpreter of Ansible (see ansible --version) cannot import libvirt; install python3-libvirt for it.")
+        warnings.append("libvirt_uri is set, but the Python of Ansible (see ansible --version) cannot import libvirt; install python3-libvirt for it.")
         return {}
     wanted: dict[str, list[str]] = {}
     for machine in machines:

@@ -44,4 +44,5 @@ def test_all_are_named_at_once_with_the_interpreter(python: pathlib.Path) -> Non
 def test_what_is_present_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/usr/bin/python3")
     error = model_packages.missing("json", "of_nobody", "sys")
-    assert str(error) == "the Python interpreter of this host, /usr/bin/python3, cannot import of_nobody. Install python3-of_nobody (the role virt_host does so on virt hosts)."
+    assert error.message == "the Python interpreter of this host, /usr/bin/python3, cannot import of_nobody."
+    assert error.hint == "Install python3-of_nobody (the role virt_host does so on virt hosts)."
