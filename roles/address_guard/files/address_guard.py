@@ -24,6 +24,7 @@ import xml.etree.ElementTree as ET
 
 CONFIG = pathlib.Path("/etc/reduced.footprint/address-guard.conf")
 REFUSED = pathlib.Path("/var/lib/reduced.footprint/address-guard")
+QUIET_SINCE = pathlib.Path("/run/reduced.footprint/address-guard")
 MOVED = pathlib.Path("/var/lib/reduced.footprint/moved")
 # after the boot of a server, its network may need some seconds
 YOUNG, LONG, SHORT = 300.0, 10, 3
@@ -102,30 +103,22 @@ def used(bridge: str, macs: t.Container[str], address: str, times: int) -> bool:
     return False
 
 
-def clock() -> tuple[str, float]:
-    """Return the ID of this boot and the seconds since then, which no change of the time affects."""
-    boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return boot, float(pathlib.Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+def uptime() -> float:
+    """Return the seconds since the boot, which no change of the time affects."""
+    return float(pathlib.Path("/proc/uptime").read_text(encoding="ascii").split()[0])
 
 
-def quiet_for(mark: pathlib.Path) -> float | None:
-    """Return for how many seconds of this boot nothing has answered since a refusal, ``None`` if that is not known. Only asking counts as such a time."""
-    boot, uptime = clock()
+def quiet_for(since: pathlib.Path) -> float:
+    """Return for how many seconds of this boot nothing has answered, 0 at the first time.
+
+    :arg since: file of this VM that is lost with a boot.
+    """
     try:
-        known, _blank, since = mark.read_text(encoding="utf-8").partition(" ")
-        return uptime - float(since) if known == boot else None
+        return max(0.0, uptime() - float(since.read_text(encoding="ascii")))
     except (OSError, ValueError):
-        return None
-
-
-def write(mark: pathlib.Path, text: str) -> None:
-    """Write the mark of a refused VM: empty after an answer, else since when there was none."""
-    mark.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    partial = mark.with_name(f".{mark.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    os.sync()
-    partial.rename(mark)
-    os.sync()
+        since.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        since.write_text(str(uptime()), encoding="ascii")
+        return 0.0
 
 
 def refusal(name: str, text: str, ask: t.Callable[[str, t.Container[str], str, int], bool] = used, home: pathlib.Path = REFUSED) -> str | None:
@@ -140,19 +133,21 @@ def refusal(name: str, text: str, ask: t.Callable[[str, t.Container[str], str, i
     document = ET.fromstring(text)
     if arrives(document.findtext("uuid") or ""):
         return None
-    boot, age = clock()
+    since = QUIET_SINCE / name
     for bridge, macs in nics(document).items():
-        if ask(bridge, macs, address, LONG if age < YOUNG else SHORT):
-            write(mark, "")
+        if ask(bridge, macs, address, LONG if uptime() < YOUNG else SHORT):
+            since.unlink(missing_ok=True)
+            home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            mark.touch()
+            os.sync()
             return f"{name} runs on another server: its MAC answers at {address}. It was replaced or moved"
     if not mark.exists():
         return None
-    quiet = quiet_for(mark)
-    if quiet is None:
-        write(mark, f"{boot} {age}")
-    if quiet is None or quiet < QUIET:
-        return f"{name} ran on another server, and has not answered for {int(quiet or 0)} s. It starts here after {QUIET} s, or when {mark} is removed"
+    quiet = quiet_for(since)
+    if quiet < QUIET:
+        return f"{name} ran on another server, and has not answered for {int(quiet)} s. It starts here after {QUIET} s, or when {mark} is removed"
     mark.unlink()
+    since.unlink()
     return None
 
 
@@ -163,7 +158,7 @@ def call(argv: list[str]) -> int:
 
 def retry(run: t.Callable[[list[str]], int] = call, home: pathlib.Path = REFUSED) -> None:
     """Start the refused VMs of this host again, for which libvirt asks this hook; forget those that are not defined any more."""
-    for mark in sorted(home.glob("[!.]*")):
+    for mark in sorted(home.glob("*")):
         there = [uri for uri in CONNECTIONS if run(["virsh", "-c", uri, "list", "--all", "--name"]) == 0]
         known = [uri for uri in there if run(["virsh", "-c", uri, "domuuid", "--", mark.name]) == 0]
         for uri in known:

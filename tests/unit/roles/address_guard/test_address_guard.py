@@ -33,6 +33,7 @@ DOMAIN = f"<domain><uuid>{UUID}</uuid><devices>{NIC}<interface type='user'/></de
 def fixture_home(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
     (tmp_path / "guard.conf").write_text("# a comment\nc1 192.0.2.31\n", encoding="ascii")
     monkeypatch.setattr(guard.address_of, "__defaults__", (tmp_path / "guard.conf",))
+    monkeypatch.setattr(guard, "QUIET_SINCE", tmp_path / "run")
     monkeypatch.setattr(guard.arrives, "__defaults__", (tmp_path / "moved",))
     return tmp_path
 
@@ -54,8 +55,8 @@ def refused(home: pathlib.Path, answers: bool, name: str = "c1") -> tuple[str | 
 
 
 def test_a_vm_that_answers_elsewhere_is_asked_for_again_at_each_start(home: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = {"uptime": 1000.0, "boot": "a"}
-    monkeypatch.setattr(guard, "clock", lambda: (now["boot"], now["uptime"]))
+    now = {"uptime": 1000.0}
+    monkeypatch.setattr(guard, "uptime", lambda: now["uptime"])
     why, asked = refused(home, True)
     assert why is not None and "c1 runs on another server: its MAC answers at 192.0.2.31" in why
     assert [given[:3] for given in asked] == [("br-admin", {MAC}, "192.0.2.31")]
@@ -69,17 +70,19 @@ def test_a_vm_that_answers_elsewhere_is_asked_for_again_at_each_start(home: path
     now["uptime"] += 60
     assert "has not answered for 0 s" in str(refused(home, False)[0])
     # time before a boot does not count: the other server may boot as well
-    now.update(boot="b", uptime=guard.QUIET * 2.0)
+    (home / "run" / "c1").unlink()
+    now["uptime"] = 5.0
     assert "has not answered for 0 s" in str(refused(home, False)[0])
     now["uptime"] += guard.QUIET
     assert refused(home, False)[0] is None
-    assert not list((home / "refused").iterdir())
+    assert not list((home / "refused").iterdir()) and not list((home / "run").iterdir())
 
 
-def test_a_damaged_mark_starts_the_time_again(home: pathlib.Path) -> None:
+def test_a_damaged_file_starts_the_time_again(home: pathlib.Path) -> None:
     refused(home, True)
-    for text in ("", "x", "b 1 2", "b \x00"):
-        (home / "refused" / "c1").write_text(text, encoding="utf-8")
+    (home / "run").mkdir()
+    for text in ("", "x", "1 2", "\x00"):
+        (home / "run" / "c1").write_text(text, encoding="utf-8")
         assert "has not answered for 0 s" in str(refused(home, False)[0])
 
 
