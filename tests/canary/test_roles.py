@@ -40,6 +40,7 @@ FOUND = {
     **dict.fromkeys(("__galera_tls_made", "__neutron_ovn_made"), {"key": "k", "certificate": "c", "ca": "a"}),
     **dict.fromkeys(("__rabbitmq_tls", "__rabbitmq_internode", "__galera_tls", "__rabbitmq_votes_only"), False),
     "__compute_base_settings": {"DEFAULT": {"host": "c1"}},
+    "load_balancer_virtual_address": "192.0.2.9",
     "openstack_service_ca": "",
 }
 
@@ -49,10 +50,11 @@ def is_secret(option: t.Mapping[str, t.Any]) -> bool:
 
 
 def free(canaries: Canaries, name: str, sections: bool) -> dict[str, t.Any]:
-    """Return free settings: a secret for its name, two for their formats, one for the place where it appears too, and one that is none."""
+    """Return free settings: a secret for its name, two for their formats, one for its repetition, one for its variable, and one that is none."""
     taken = canaries(f"{name} password")
-    settings: dict[str, t.Any] = {"password": taken, "s3_store_secret_key": canaries(f"{name} S3"), "bindpw": canaries(f"{name} pw")}
-    settings |= {"url": f"ldap://cn:{canaries(f'{name} URL')}@192.0.2.1", "remark": f"not {taken}", "workers_remark": f"shown-{name}"}
+    settings = {"password": taken, "s3_store_secret_key": canaries(f"{name} S3"), "bindpw": canaries(f"{name} pw")}
+    settings |= {"url": f"ldap://cn:{canaries(f'{name} URL')}@192.0.2.1", "remark": f"not {taken}", "note": "{{ shop_db_pwd }}"}
+    settings["workers_remark"] = f"shown-{name}"
     return {"extra": settings} if sections else settings
 
 
@@ -64,6 +66,7 @@ def test_secrets_of_roles_are_not_disclosed(tmp_path: pathlib.Path, ansible_play
                 given[name] = free(canaries, name, role not in ("galera", "rabbitmq"))
             elif is_secret(option) and option.get("type", "str") == "str":
                 given[name] = canaries(name)
+    given["shop_db_pwd"] = canaries("variable")
     missing = {role for role, options in OPTIONS.items() if any(name in given for name in options)} - {*FILES, *CLOUD}
     assert not missing, "these roles have secrets that are not swept"
     tasks = {role: {"reduced.footprint.service_files": {"files": f"{{{{ {files} }}}}"}} for role, files in FILES.items()}
@@ -85,8 +88,10 @@ def test_secrets_of_roles_are_not_disclosed(tmp_path: pathlib.Path, ansible_play
     groups = {name: {"hosts": {"localhost": None}} for name in ("controller", "compute", "galera", "rabbitmq", "keystone", "virt")}
     (tmp_path / "hosts.yml").write_text(json.dumps({"all": {"hosts": {"localhost": local}, "children": groups}}), encoding="utf-8")
     env = {**os.environ, "HOME": str(tmp_path), "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), "ANSIBLE_NOCOLOR": "1"}
-    env |= {"ANSIBLE_ROLES_PATH": str(roles), "ANSIBLE_CONFIG": str(tmp_path / "ansible.cfg"), "ANSIBLE_PIPELINING": "1", "ANSIBLE_LOCAL_TEMP": str(tmp_path / "local")}
-    argv = [ansible_playbook, "-i", "hosts.yml", "play.yml", "--check", "--diff", "-vvv", "-e", "@given.json", "-e", "load_balancer_virtual_address=192.0.2.9"]
+    # otherwise newer versions do not show the parameters
+    env |= {"ANSIBLE_INJECT_INVOCATION": "1", "ANSIBLE_CALLBACK_RESULT_FORMAT": "json", "ANSIBLE_PIPELINING": "1", "ANSIBLE_ROLES_PATH": str(roles)}
+    env |= {"ANSIBLE_CONFIG": str(tmp_path / "ansible.cfg"), "ANSIBLE_LOCAL_TEMP": str(tmp_path / "local")}
+    argv = [ansible_playbook, "-i", "hosts.yml", "play.yml", "--check", "--diff", "-vvv", "-e", "@given.json"]
     done = subprocess.run(argv, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False, stdin=subprocess.DEVNULL)
     output = done.stdout + done.stderr
     (tmp_path / "output").write_text(output)

@@ -4,7 +4,8 @@
 
 """A canary in every input that is secret, and a sweep over everything that comes out: ``-vvv --diff``, logs, command lines, files, libvirt.
 
-The playbook is run for real, again, with other secrets, in check mode, and with everything in it broken; with the newest ansible-core only the first and the last.
+The playbook is run for real, again, with other secrets, in check mode, and with everything in it broken; with the newest ansible-core only
+the first and the last.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ class Place:
             "ANSIBLE_LOCAL_TEMP": str(self.work / "home" / "local"),
             "ANSIBLE_REMOTE_TEMP": str(self.work / "home" / "remote"),
             "ANSIBLE_NOCOLOR": "1",
+            # otherwise newer versions do not show the parameters
+            "ANSIBLE_INJECT_INVOCATION": "1",
             "ANSIBLE_CONFIG": str(self.given / "ansible.cfg"),
             "ANSIBLE_LOG_PATH": str(self.work / "home" / "ansible.log"),
         }

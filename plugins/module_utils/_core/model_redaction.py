@@ -14,7 +14,7 @@ MASK = "********"
 #: Parts of names of secrets, in data and in texts.
 NAMES = (
     r"psk|passw(?:or)?d|pass(?:phrase|code)|(?<!by)(?<!com)(?<!sur)(?<!tres)pass(?![a-z])|pwd|pw(?![a-z])|secret|credential|(?<![a-z])cred(?![a-z])"
-    r"|creds(?![a-z])|bearer|authorization|(?<![a-z])(?:basic|http|digest)[-_]?auth(?![a-z])|(?<![a-z])(?:jwt|t?otp|pin[-_]?code)(?![a-z])|cookie"
+    r"|creds(?![a-z])|bearer|authorization|(?<![a-z])(?:basic|http|digest|sst|stats)[-_]?auth(?![a-z])|(?<![a-z])(?:jwt|t?otp|pin[-_]?code)(?![a-z])|cookie"
 )
 #: A number with a name of the second kind (a lifetime, a length) is not a secret.
 _SURELY = re.compile(rf"{NAMES}|(?<!cpu_)(?<!cpu)pin$|presharedkey|wep_?key|(^|_)cak$", re.IGNORECASE)

@@ -66,7 +66,7 @@ def mask_text(text: str, path: str = "", found: set[str] | None = None) -> str:
     for pattern in (_GIVEN, _STATED):
         text = _mask_named(pattern, text, found)
     found.update(match[0][len(match[1]) :] for match in _URL.finditer(text))
-    found -= {value for value in found if value == MASK or _PLAIN.match(value)}
+    found.discard(MASK)
     text = _URL.sub(rf"\g<1>{MASK}", text)
     return _BASE64.sub(MASK, _HASH.sub(MASK, text))
 
@@ -76,7 +76,7 @@ def redact(value: t.Any, secrets: t.Iterable[str], path: str = "") -> t.Any:
 
     :arg path: path of the file that a text is the content of.
     """
-    known = sorted({secret for secret in secrets if len(secret) >= LEAST and secret != MASK}, key=len, reverse=True)
+    known = sorted({secret for secret in secrets if len(secret) >= LEAST and secret != MASK and not _PLAIN.match(secret)}, key=len, reverse=True)
     whole = [re.escape(secret) if len(secret) >= _LONG else rf"(?<![A-Za-z0-9_]){re.escape(secret)}(?![A-Za-z0-9_])" for secret in known]
     return _redact(value, re.compile("|".join(whole)) if whole else None, path)
 

@@ -10,7 +10,6 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import LEAST, MASK, hide, is_secret
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction_text import redact
 
 _LOOKUP = re.compile(r"\b(?:lookup|query|q)\s*\(\s*(['\"])([\w.]+)\1")
 _ANY_LOOKUP = re.compile(r"\b(?:lookup|query|q)\s*\(")

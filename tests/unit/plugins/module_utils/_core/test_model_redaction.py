@@ -78,7 +78,11 @@ TEXTS = [
     ("", f'{{"password": "{CANARY}", "user": 1}}\n', '{"password"'),
     ("", f"export OS_PASSWORD={CANARY}; export OS_USER=x\n", "export OS_PASSWORD="),
     ("/etc/glance/glance-api.conf", f"[s3]\ns3_store_access_key = {CANARY}\nbindpw = {CANARY}\nbucket = b\n", "bucket = b"),
-    ("/etc/keystone/keystone.conf", f"[ldap]\npassword = {CANARY}\n[token]\nmax_active_keys = 3\npassword_min_length = 7\n", "active_keys = 3\npassword_min_length = 7"),
+    (
+        "/etc/keystone/keystone.conf",
+        f"[ldap]\npassword = {CANARY}\n[token]\nmax_active_keys = 3\npassword_min_length = 7\n",
+        "active_keys = 3\npassword_min_length = 7",
+    ),
     ("", f"db_pwd={CANARY}\ncreds: {CANARY}\npw: {CANARY}\nAuthorization: Bearer {CANARY}\nkeystone_tokens_expiry: 1h\n", "keystone_tokens_expiry: 1h"),
     ("", f"password_min_length: 8, password: {CANARY}\n", "password_min_length: 8, password: "),
     ("/etc/libvirt/qemu.conf", f'vnc_password = "{CANARY}"\nspice_password="{CANARY}"\nvnc_listen = "x"\n', 'vnc_listen = "x"'),

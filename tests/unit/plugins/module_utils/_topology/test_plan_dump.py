@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction_text import redact
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_dump import (
     MASK,
     brings_secret,
     is_secret,
     origin,
-    redact,
     secrets_in,
     shield,
 )
