@@ -144,11 +144,15 @@ def refusal(name: str, text: str, ask: t.Callable[[str, t.Container[str], str, i
     if not mark.exists():
         return None
     quiet = quiet_for(since)
-    if quiet < QUIET:
-        return f"{name} ran on another server, and has not answered for {int(quiet)} s. It starts here after {QUIET} s, or when {mark} is removed"
-    mark.unlink()
-    since.unlink()
-    return None
+    return None if quiet >= QUIET else (
+        f"{name} ran on another server, and has not answered for {int(quiet)} s. It starts here after {QUIET} s, or when {mark} is removed"
+    )
+
+
+def forget(name: str, home: pathlib.Path = REFUSED) -> None:
+    """Forget the refusal of a VM that runs here now, for whatever reason: the timer must not start it when someone stops it."""
+    for folder in (home, QUIET_SINCE):
+        (folder / name).unlink(missing_ok=True)
 
 
 def call(argv: list[str]) -> int:
@@ -172,6 +176,8 @@ def main(argv: t.Sequence[str]) -> int:
     if argv == ["--retry"]:
         retry()
         return 0
+    if argv[1:3] == ["started", "begin"]:
+        forget(argv[0])
     if argv[1:3] != ["prepare", "begin"]:
         return 0
     try:
