@@ -18,7 +18,8 @@ description:
   - If there is a Primary Component, the other members join it; a second one is never started. Otherwise a new cluster is started
     by its first member, and one with data by the member with the highest position.
   - A member that does not answer, a position that cannot be read, data of another cluster, several Primary Components of one
-    cluster, and databases that joining would wipe are refused, with the reason.
+    cluster, and databases that joining would wipe are refused, with the reason. These are the databases that the newest member lacks,
+    and all of a member whose data has no position.
 positional: force, witnesses
 options:
   _input:
@@ -28,7 +29,9 @@ options:
     type: dict
     required: true
   force:
-    description: Name of the member to start from, although others do not answer or cannot be read.
+    description:
+      - Name of the member to start from, although others do not answer, cannot be read, or have databases that it lacks. If there is a Primary
+        Component, a member of it, and only databases that joining would wipe are overruled.
     type: str
   witnesses:
     description: Each witness with its service V(witness) of M(reduced.footprint.controlplane_info), or nothing for one that does not answer.

@@ -61,6 +61,7 @@ from ansible.errors import AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction_text import redact
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_deploy_order, plan_dump, plan_layers
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import Service, parse_services
 
@@ -114,7 +115,7 @@ class LookupModule(LookupBase):
             "configs": configs,
             **({"origins": origins} if self.get_option("origins") else {}),
         }
-        return [{**found, "configs": plan_dump.redact(configs, self._secrets(known))}]
+        return [{**found, "configs": redact(configs, self._secrets(known))}]
 
     def _hosts(self, service: Service, safe: t.Mapping[str, t.Any]) -> tuple[str, ...]:
         chosen = self._value(safe.get(f"{service.variable_prefix}_group"), safe)

@@ -218,7 +218,7 @@ changes:
   elements: dict
   sample: [{kind: memory, target: metal1, amount: 1024, unit: MiB, text: add 1 GiB of memory to metal1, least: true, moves: 0, ha_grade: none}]
 advice:
-  description: How high availability can be improved without another virt host, as text.
+  description: How high availability can be improved without another virt host, as text. With a witness, the VMs that are superfluous.
   returned: as RV(feasible)
   type: list
   elements: str

@@ -94,7 +94,7 @@ galera:
       description: Whether it was the last member to leave the cluster.
       type: bool
     databases:
-      description: Databases of a server that was never a member.
+      description: Databases on its disk, empty while it receives the data of another member.
       type: list
       elements: str
     aside:

@@ -25,7 +25,8 @@ attributes:
       - Files are not validated by their programs.
   diff_mode:
     details:
-      - Omits the content of files with O(files[].secret).
+      - Omits the content of files with O(files[].secret). In others, values are masked that are secrets by the names of their settings or by their
+        format, such as private keys and passwords in URLs, and those of variables with such names, wherever they appear.
 options:
   files:
     description: Files, in the order in which they are written.
@@ -144,7 +145,7 @@ error:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
-from ansible_collections.reduced.footprint.plugins.module_utils._service.run_service_files import configure, secrets_of
+from ansible_collections.reduced.footprint.plugins.module_utils._service.run_service_files import configure, secrets_of, shown_params
 
 
 def main() -> None:
@@ -176,9 +177,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    module.no_log_values.update(secrets_of(module.params))
+    given = module.params
+    # Ansible returns the parameters; no_log would hide all of a content, and with it every equal text
+    module.params = shown_params(given, secrets_of(given))
     try:
-        module.exit_json(**configure(module.params, check_mode=module.check_mode))
+        module.exit_json(**configure(given, check_mode=module.check_mode))
     except FootprintError as error:
         module.fail_json(**error.as_result())
 

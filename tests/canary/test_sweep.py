@@ -4,7 +4,8 @@
 
 """A canary in every input that is secret, and a sweep over everything that comes out: ``-vvv --diff``, logs, command lines, files, libvirt.
 
-The playbook is run in check mode, for real, again, with other secrets, and with everything in it broken.
+The playbook is run for real, again, with other secrets, in check mode, and with everything in it broken; with the newest ansible-core only
+the first and the last.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ def fixture_daemon() -> t.Iterator[dict[str, str]]:
 class Place:
     """Where the playbook runs, and what came out of it."""
 
-    def __init__(self, folder: pathlib.Path, daemon: dict[str, str]) -> None:
-        self.canaries, self.daemon = Canaries(), daemon
+    def __init__(self, folder: pathlib.Path, daemon: dict[str, str], tool: str) -> None:
+        self.canaries, self.daemon, self.tool = Canaries(), daemon, tool
         self.given, self.work = folder / "given", folder / "work"
         for each in (self.given, self.work, self.work / "home"):
             each.mkdir(mode=0o700)
@@ -68,11 +69,12 @@ class Place:
             "ANSIBLE_LOCAL_TEMP": str(self.work / "home" / "local"),
             "ANSIBLE_REMOTE_TEMP": str(self.work / "home" / "remote"),
             "ANSIBLE_NOCOLOR": "1",
+            # otherwise newer versions do not show the parameters
+            "ANSIBLE_INJECT_INVOCATION": "1",
             "ANSIBLE_CONFIG": str(self.given / "ansible.cfg"),
             "ANSIBLE_LOG_PATH": str(self.work / "home" / "ansible.log"),
         }
-        tool = pathlib.Path(sys.executable).parent / "ansible-playbook"
-        argv = [str(tool), "-i", "localhost,", "-vvv", "--diff", *options, "-e", f"@{self.given / 'given.json'}", str(HERE / "inputs.yml")]
+        argv = [self.tool, "-i", "localhost,", "-vvv", "--diff", *options, "-e", f"@{self.given / 'given.json'}", str(HERE / "inputs.yml")]
         with CommandLines(self.canaries) as watch:
             done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=900, check=False, stdin=subprocess.DEVNULL)
         self.found |= watch.found
@@ -105,16 +107,18 @@ def system_log(folder: pathlib.Path) -> t.Iterator[Syslog | None]:
             LOG.unlink()
 
 
-def test_canaries_are_not_disclosed(tmp_path: pathlib.Path, daemon: dict[str, str]) -> None:
-    place = Place(tmp_path, daemon)
+def test_canaries_are_not_disclosed(tmp_path: pathlib.Path, daemon: dict[str, str], ansible_playbook: str) -> None:
+    place = Place(tmp_path, daemon, ansible_playbook)
     with system_log(tmp_path) as log:
-        place.play("check mode", "--check")
         made = place.play("made")
-        place.play("again")
-        place.play("other secrets", salt=" second")
+        # what a version of ansible-core shows by itself, these two show; what modules return does not depend on it
+        if pathlib.Path(ansible_playbook).parent == pathlib.Path(sys.executable).parent:
+            place.play("again")
+            place.play("other secrets", salt=" second")
+            place.play("check mode", "--check", salt=" third")
         place.play("broken", broken=True, salt=" second")
     # the tasks that can succeed here did: a sweep of refusals only would prove little
-    assert made.count('"actions": [') >= 2 and "VALUE_" in made
+    assert made.count('"actions": [') >= 2 and "VALUE_" in made and "shown-length" in made
     found = set(place.found)
     for name, text in place.shown:
         found.update(place.canaries.in_text(text, f"output, {name}"))
@@ -122,7 +126,8 @@ def test_canaries_are_not_disclosed(tmp_path: pathlib.Path, daemon: dict[str, st
     if log is not None:
         assert any("vm_define: Invoked" in line for line in log.lines), "nothing was logged"
         found.update(place.canaries.in_text("\n".join(log.lines), "system log"))
-    (place.work / "service.conf").unlink(missing_ok=True)
+    for file in ("service.conf", "free.conf"):
+        (place.work / file).unlink(missing_ok=True)
     found.update(place.canaries.in_tree(place.work))
     found.update(place.canaries.in_tree(pathlib.Path(daemon["folder"], "log")))
     # libvirt keeps passwords of displays in files of root, seeds are disks: other users must not be able to read them

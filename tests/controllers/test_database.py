@@ -183,6 +183,34 @@ def test_foreign_member_is_refused(lab: ControllersLab) -> None:
     lab.promises_kept()
 
 
+def test_databases_without_a_position_are_kept_until_the_operator_decides(lab: ControllersLab) -> None:
+    zeros = "# GALERA saved state\\nversion: 2.1\\nuuid:    00000000-0000-0000-0000-000000000000\\nseqno:   -1\\nsafe_to_bootstrap: 0\\n"
+    steps = (
+        "mv /var/lib/mysql /var/lib/mysql.original",
+        "mariadb-install-db --user=mysql --skip-test-db >/dev/null 2>&1",
+        "install -d -o mysql -g mysql /var/lib/mysql/keystone",
+        # one of them is empty, as after a full disk
+        f"printf '{zeros}' >{GRASTATE}; [ $(hostname) != metal3 ] || : >{GRASTATE}; chown mysql: {GRASTATE}",
+    )
+    stop(lab, *SERVERS)
+    for host in SERVERS:
+        lab.run(host, ["sh", "-ec", "\n".join(steps)])
+    for arguments in (["recover_database"], ["deploy_controllers", "-e", "deploy_controllers_components=galera"]):
+        refused = lab.play(*arguments)
+        assert refused.rc != 0
+        assert "metal1: keystone; metal2: keystone; metal3: keystone" in refused.output and "galera_force_bootstrap" in refused.output, refused.output[-3000:]
+    assert not any(lab.answers(host, ["systemctl", "is-active", "--quiet", "mariadb"]) for host in SERVERS)
+    recover(lab, "-e", "galera_force_bootstrap=metal2")
+    assert synced(lab)
+    kept = "find /var/lib -maxdepth 3 -path '*mysql.before-recovery-none*' -name keystone"
+    assert [len(lab.run(host, ["sh", "-c", kept]).split()) for host in SERVERS] == [1, 1, 1], "two are set aside, and one is copied before it starts"
+    stop(lab, *SERVERS)
+    for host in SERVERS:
+        lab.run(host, ["sh", "-ec", "rm -rf /var/lib/mysql /var/lib/mysql.before-recovery-none*; mv /var/lib/mysql.original /var/lib/mysql"])
+    recover(lab)
+    lab.promises_kept()
+
+
 def test_missing_member_is_refused_unless_forced(lab: ControllersLab) -> None:
     lab.start_writing()
     # metal3 is the first to leave, so nothing is lost without it

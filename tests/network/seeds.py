@@ -25,6 +25,13 @@ FILES = {
     ("ifupdown", "dhcp"): {
         "etc/network/interfaces.d/admin": "auto eth0\niface eth0 inet dhcp\n",
     },
+    # another address with a name of its own, as after `ifconfig eth0:0`, and a gateway that is in no network of the first one
+    ("ifupdown", "alias"): {
+        "etc/network/interfaces.d/admin": (
+            "auto eth0 eth0:0\niface eth0 inet static\n    address 10.222.0.10\n    netmask 255.255.255.255\n    pointopoint 10.222.0.1\n"
+            "    gateway 10.222.0.1\niface eth0:0 inet static\n    address 10.222.0.50/24\n"
+        ),
+    },
     ("netplan", "static"): {
         "etc/netplan/50-installer.yaml": (
             "network:\n  version: 2\n  renderer: networkd\n  ethernets:\n    eth0:\n      addresses: [10.222.0.10/24]\n"

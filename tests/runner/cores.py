@@ -22,6 +22,8 @@ from engine import Step
 CORES: t.Mapping[str, tuple[str, ...]] = {"2.19": ("3.11", "3.12", "3.13"), "2.20": ("3.13", "3.12", "3.14"), "2.21": ("3.13", "3.12", "3.14")}
 NEWEST = list(CORES)[-1]
 CACHE = workspace.CACHE / "cores"
+#: Not used by the gates of the versions, which may create theirs at the same time.
+ALONE = CACHE / "alone"
 #: What the unit tests of control node plugins need.
 _LIBRARIES = ("hypothesis>=6.100,<7", "lxml", "pytest>=8,<9", "pytest-xdist>=3.6,<4", "PyYAML>=6,<7")
 #: Tests of what runs on the control node: plugins, playbooks, messages about slips.
@@ -87,10 +89,15 @@ def steps(core: str, artifact: pathlib.Path, *, sanity: bool) -> t.Iterator[Step
         yield Step(argv, workspace.refresh(), env={"HOME": str(home), "PATH": alone["PATH"]})
 
 
-def _environment(core: str, python: str, own: pathlib.Path) -> t.Iterator[Step]:
+def alone() -> t.Iterator[Step]:
+    """Create an environment with the newest version and without the tools of unit tests."""
+    yield from _environment(newest(), python_for(newest()) or sys.executable, ALONE, ("lxml", "PyYAML>=6,<7"))
+
+
+def _environment(core: str, python: str, own: pathlib.Path, libraries: t.Sequence[str] = _LIBRARIES) -> t.Iterator[Step]:
     """Create the virtual environment, if it is not there or has another Python or other packages."""
     release = int(core.partition(".")[2])
-    wanted = [f"ansible-core>={core},<2.{release + 1}", *_LIBRARIES]
+    wanted = [f"ansible-core>={core},<2.{release + 1}", *libraries]
     stamp = own / "packages"
     text = "\n".join([python, *wanted]) + "\n"
     if stamp.is_file() and stamp.read_text("utf-8") == text:

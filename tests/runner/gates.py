@@ -230,6 +230,12 @@ def _folder(name: str, *arguments: str) -> t.Callable[[], t.Iterator[Step]]:
     return steps
 
 
+def canary() -> t.Iterator[Step]:
+    """Run the sweep with the ansible-core of the tool chain and with the newest one."""
+    yield from cores.alone()
+    yield _pytest("canary", "tests/canary", env={"CANARY_NEWEST": str(cores.ALONE / "bin")}, timeout=2400)
+
+
 def _cloud() -> t.Iterator[Step]:
     """Run the tests of a cloud. The servers have other roles in each step, so each starts with new ones."""
     single = [(name,) for name in ("cloud_image", "ovn_database", "ovn_chassis", "compute_servers")]
@@ -347,7 +353,7 @@ GATES = (
     Gate("templates", "templates on real libvirt: invalid ones, golden ones, UEFI, screens", _folder("templates"), TEST),
     Gate("drift", "changes made by others on real libvirt are detected and corrected, nothing else is changed", _folder("drift"), TEST),
     Gate("hardening", "vm_define killed, run concurrently, disconnected, with hostile input (partly)", _folder("torture/vm_define"), TEST),
-    Gate("canary", "a canary in every secret input is in no output, log, command line or file", _folder("canary"), TEST),
+    Gate("canary", "a canary in every secret input is in no output, log, command line or file", canary, TEST),
     Gate("network", "networks changed on servers under QEMU, over the NIC that is changed", _folder("network"), TEST),
     Gate("lvm", "VMs on logical volumes of a server under QEMU with its own kernel", _folder("lvm"), ASKED),
     Gate("metal", "servers and VMs through a Redfish service: power, boot devices, accounts, secrets", _folder("metal", *POWER), TEST),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import gzip
 import io
+import pathlib
 import socket
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import pytest
 
 from tests.support.canary import Canaries, CommandLines, Syslog
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 CANARIES = Canaries()
 TEXT = CANARIES("vnc password", 8)
 
@@ -84,3 +86,10 @@ def test_the_log_of_the_system_is_read(tmp_path):
             sender.sendto(f"<14>x: {TEXT}".encode(), str(log.path))
         time.sleep(0.3)
     assert CANARIES.in_text("\n".join(log.lines), "log")
+
+
+def test_every_module_with_secrets_is_swept():
+    swept = (ROOT / "tests/canary/inputs.yml").read_text(encoding="utf-8")
+    modules = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "plugins/modules").glob("*.py")}
+    secret = [name for name, text in modules.items() if '"no_log": True' in text or "quiet(" in text or "no_log_values" in text]
+    assert len(secret) > 10 and [name for name in sorted(secret) if f"reduced.footprint.{name}:" not in swept] == []

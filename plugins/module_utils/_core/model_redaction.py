@@ -11,15 +11,18 @@ import typing as t
 
 MASK = "********"
 
-#: Names of secrets. A number with a name of the second kind (a lifetime, a length) is not a secret.
-_SURELY = re.compile(
-    r"passw(or)?d|pass(phrase|code)|(?<![a-z])pass(?![a-z])|secret|credential|cookie|(?<!cpu_)(?<!cpu)pin$|psk|presharedkey|wep_?key|(^|_)cak$",
-    re.IGNORECASE,
+#: Parts of names of secrets, in data and in texts.
+NAMES = (
+    r"psk|passw(?:or)?d|pass(?:phrase|code)|(?<!by)(?<!com)(?<!sur)(?<!tres)pass(?![a-z])|pwd|pw(?![a-z])|secret|credential|(?<![a-z])cred(?![a-z])"
+    r"|creds(?![a-z])|bearer|authorization|(?<![a-z])(?:basic|http|digest|sst|stats)[-_]?auth(?![a-z])|(?<![a-z])(?:jwt|t?otp|pin[-_]?code)(?![a-z])|cookie"
 )
+#: A number with a name of the second kind (a lifetime, a length) is not a secret.
+_SURELY = re.compile(rf"{NAMES}|(?<!cpu_)(?<!cpu)pin$|presharedkey|wep_?key|(^|_)cak$", re.IGNORECASE)
 _MAYBE = re.compile(r"token|(^|_)keys?$|(private|api|access|auth|fernet|encryption|ssl|tls|host|shared)_?key|salt|community|fernet", re.IGNORECASE)
 #: Names related to secrets whose values are not secret, such as paths and lifetimes.
 _HARMLESS = re.compile(
-    r"_(directory|dir|path|file|length|expiration|lifetime|rotation|user|group|provider|algorithm|host_key_checking)$|^footprint_secrets$",
+    r"_(directory|dir|path|file|length|rotation|user|group|roles?|required|provider|algorithm|strategy|rounds|regex|policy|count|size|bits|host_key_checking)$"
+    r"|_(expir(y|ation|es?)|lifetime|ttl|timeout|interval|age|days|hours|minutes|seconds)$|^footprint_secrets$",
     re.IGNORECASE,
 )
 #: Shorter texts would match too often.
@@ -34,11 +37,16 @@ def is_secret(name: str, value: t.Any = "x") -> bool:
     if isinstance(value, bool) or value is None or value == "":
         return False
     name = name.replace("-", "_")
-    if _HARMLESS.search(name):
+    if is_harmless(name):
         return False
     if _SURELY.search(name):
         return True
     return bool(_MAYBE.search(name)) and not isinstance(value, (int, float))
+
+
+def is_harmless(name: str) -> bool:
+    """Whether a name is related to secrets, but is that of a path, a lifetime or the like."""
+    return bool(_HARMLESS.search(name.replace("-", "_")))
 
 
 def hide(value: t.Any) -> t.Any:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import MASK, is_secret
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import LEAST, MASK, NAMES, is_harmless, is_secret
 
 # a secret regardless of the text before it
 _PEM = re.compile(
@@ -26,7 +26,7 @@ _HASH = re.compile(r"\$(?:1|2[abxy]?|5|6|7|y|gy|sha1|argon2\w*|scrypt)\$[^\s:'\"
 _BASE64 = re.compile(r"(?<![\w+/=])[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=(?![\w+/=])")
 
 _WORD = (
-    r"[\w.-]*(?:psk|passw(?:or)?d|pass(?:phrase|code)|(?<![a-z])pass(?![a-z])|secret|credential|(?<![a-z])pin(?![a-z])|cookie|community"
+    rf"[\w.-]*(?:{NAMES}|(?<![a-z])pin(?![a-z])|community"
     r"|(?:private|pre[-_]?shared|shared|wep|wireless|api|auth|access|encryption)[-_ ]?key|mka[-_]cak|auth[-_]?token|access[-_]?token|api[-_]?token)[\w.-]*"
 )
 # NAME = VALUE and NAME: VALUE anywhere; NAME VALUE only at the start of a statement
@@ -37,26 +37,59 @@ _CONTINUED = re.compile(r"\\\n[^\n]*")
 
 _YAML = (".yaml", ".yml")
 _INI = ("/etc/NetworkManager/", "/etc/systemd/", "/run/systemd/")
+_INI_ENDS = (".conf", ".cnf", ".ini")
+_NAME = re.compile(r"[\w.-]+")
+# the value of a setting without quotes and what follows it
+_VALUE = re.compile(r"""[\s"']*([^\s"',;}]+)""")
+# a length, a lifetime, a switch or the like
+_PLAIN = re.compile(r"(?i)\s*(?:[0-9]{1,5}|true|false|yes|no|on|off|none|null)\s*\Z")
+# a known secret that is shorter may be an ordinary word, so it is masked only as a separate word
+_LONG = 8
 _SECTION = re.compile(r"\s*\[([^\]\n]*)\]\s*\Z")
 _SETTING = re.compile(r"(\s*)([^=\s#;][^=]*?)(\s*=[^\S\n]*)(\S.*)\Z")
 
 
-def mask_text(text: str, path: str = "") -> str:
+def mask_text(text: str, path: str = "", found: set[str] | None = None) -> str:
     """Return the text of a file, or a part of it, with all secrets masked; idempotent.
 
     :arg path: path of the file, which determines its format.
+    :arg found: receives the values that are masked because of their names, or in URLs.
     """
+    found = set() if found is None else found
     text = _PEM.sub(rf"\1{MASK}\2", text)
     if path.endswith(_YAML):
         from ansible_collections.reduced.footprint.plugins.module_utils._core import model_yaml_scan
 
-        text = _mask_spans(text, [(start, end) for keys, start, end in model_yaml_scan.scalars(text) if _below_secret(keys)])
-    elif path.startswith(_INI):
-        text = _mask_ini(text)
+        text = _mask_spans(text, [(start, end) for keys, start, end in model_yaml_scan.scalars(text) if _below_secret(keys)], found)
+    elif path.startswith(_INI) or path.endswith(_INI_ENDS):
+        text = _mask_ini(text, found)
     for pattern in (_GIVEN, _STATED):
-        text = _mask_named(pattern, text)
+        text = _mask_named(pattern, text, found)
+    found.update(match[0][len(match[1]) :] for match in _URL.finditer(text))
+    found.discard(MASK)
     text = _URL.sub(rf"\g<1>{MASK}", text)
     return _BASE64.sub(MASK, _HASH.sub(MASK, text))
+
+
+def redact(value: t.Any, secrets: t.Iterable[str], path: str = "") -> t.Any:
+    """Return a value with known secrets in its texts masked, and others that can be recognised in a text.
+
+    :arg path: path of the file that a text is the content of.
+    """
+    known = sorted({secret for secret in secrets if len(secret) >= LEAST and secret != MASK and not _PLAIN.match(secret)}, key=len, reverse=True)
+    whole = [re.escape(secret) if len(secret) >= _LONG else rf"(?<![A-Za-z0-9_]){re.escape(secret)}(?![A-Za-z0-9_])" for secret in known]
+    return _redact(value, re.compile("|".join(whole)) if whole else None, path)
+
+
+def _redact(value: t.Any, known: re.Pattern[str] | None, path: str) -> t.Any:
+    if isinstance(value, t.Mapping):
+        return {key: _redact(entry, known, path) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_redact(entry, known, path) for entry in value]
+    if not isinstance(value, str):
+        return value
+    # also what can be recognised as a secret: keys, URLs with passwords, configuration lines
+    return mask_text(known.sub(MASK, value) if known else value, path)
 
 
 def _below_secret(keys: t.Sequence[str]) -> bool:
@@ -64,34 +97,41 @@ def _below_secret(keys: t.Sequence[str]) -> bool:
     return any(is_secret(key) for key in keys)
 
 
-def _mask_spans(text: str, spans: t.Sequence[tuple[int, int]]) -> str:
+def _mask_spans(text: str, spans: t.Sequence[tuple[int, int]], values: set[str]) -> str:
     for start, end in sorted(spans, reverse=True):
+        values.update(_VALUE.findall(text[start:end])[:1])
         text = text[:start] + MASK + text[end:]
     return text
 
 
-def _mask_ini(text: str) -> str:
+def _mask_ini(text: str, values: set[str]) -> str:
     lines, section = [], ""
     for line in text.split("\n"):
         named = _SECTION.match(line)
         given = _SETTING.match(line)
         if named:
             section = named.group(1).lower()
-        elif given and (section == "vpn-secrets" or is_secret(given.group(2).strip())):
+        elif given and (section == "vpn-secrets" or is_secret(given.group(2).strip(), 0 if _PLAIN.match(given.group(4)) else "x")):
+            values.update(_VALUE.findall(given.group(4))[:1])
             line = f"{given.group(1)}{given.group(2)}{given.group(3)}{MASK}"
         lines.append(line)
     return "\n".join(lines)
 
 
-def _mask_named(pattern: re.Pattern[str], text: str) -> str:
+def _mask_named(pattern: re.Pattern[str], text: str, values: set[str]) -> str:
     parts, position = [], 0
     while True:
         found = pattern.search(text, position)
         if found is None:
             return "".join([*parts, text[position:]])
         start = found.start("value")
+        if is_harmless(_NAME.findall(found.group("name"))[-1]):
+            parts.append(text[position:start])
+            position = start
+            continue
         # an already masked value ends after the mask; in YAML more text may follow
         end = start + len(MASK) if text.startswith(MASK, start) else _end(text, start, found.end("value"))
+        values.update(_VALUE.findall(text[start:end])[:1])
         parts += [text[position:start], MASK]
         position = end
 

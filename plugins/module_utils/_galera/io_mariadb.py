@@ -128,6 +128,10 @@ class MariaDb:
             return ()
         return tuple(entry.name for entry in entries if entry.is_dir() and entry.name not in _SYSTEM_DATABASES and not entry.name.startswith((".", "#")))
 
+    def receiving(self) -> bool:
+        """Return whether a copy of another member's data is incomplete: ``wsrep_sst_mariabackup`` empties the data directory after it has made this one."""
+        return (self.datadir / ".sst").is_dir()
+
     def aside(self) -> tuple[str, ...]:
         """Return the directories with the data of this server if it has none, because an interrupted run has set it aside; see ``run_data``."""
         data = pathlib.Path(os.path.realpath(self.datadir))

@@ -2,17 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decide how a Galera cluster is started, without I/O: bootstrap member, joiners, readiness, forming it again.
-
-Uses the standard library only, nothing of this collection: the role installs this file on the members, where the health check and
-the guard decide with the same code.
+"""Decide how a Galera cluster is started, without I/O: which member bootstraps it, which ones join.
 
 Decisions that the Galera documentation leaves open:
 
 * A member does not answer: refused. It may hold the newest rows or be serving clients.
 * Positions tie: a running member starts, then one that Galera marked as safe, then the first in the list.
 * A position cannot be read: refused. It may be the highest.
-* An operator may force a member. This overrules the three decisions above, never a Primary Component or another cluster's uuid.
+* An operator may force a member. This overrules the three decisions above, never a Primary Component or another cluster's uuid. Databases
+  that joining would wipe are then set aside; if there is a Primary Component, only if the forced member is in it.
 * Several Primary Components have the same uuid, as after a forced start while the majority was unreachable: refused. Each has rows
   that the others lack, and a position does not show which ones.
 * Galera marked a member as the last to leave, but its position is lower than another's, or another member is marked too: the highest
@@ -20,6 +18,7 @@ Decisions that the Galera documentation leaves open:
   would keep rows that no other member has. For the same reason such a member is refused when a Primary Component exists.
 * A witness (garbd) has a vote, but no data and no position: it never starts a cluster and is not waited for. Left alone, it may be a Primary
   Component without data, so it is killed before a member starts the cluster: a member that serves clients with it loses its majority.
+* Joining would wipe databases that the newest member lacks, or of a member without a position, as after its ``grastate.dat`` was lost: refused.
 * No member has data, but an interrupted run has set some aside: refused, because the new cluster would be empty.
 * A member is ahead of the forced member: Galera would not let it join, so its data is set aside and its newer rows are lost. A member
   that is ahead of an existing Primary Component is refused: it returns after such a loss.
@@ -44,7 +43,7 @@ class Member:
     :arg primary: the member is in a Primary Component.
     :arg uuid: cluster that the data belongs to; ``None`` if the server was never a member or lost its data.
     :arg seqno: position of the last transaction, -1 if it cannot be read.
-    :arg databases: databases of a server that was never a member; joining would wipe them.
+    :arg databases: databases on its disk.
     :arg aside: directories with the data of a server that has none, because an interrupted run set it aside.
     :arg configuration: configuration number of the component, which counts membership changes.
     :arg size: number of members in the component.
@@ -129,7 +128,7 @@ def decide(members: t.Mapping[str, Member | None], force: str | None = None, wit
     known = [member for member in members.values() if member]
     missing = tuple(name for name, member in members.items() if not member)
     alive = [member for member in known if member.primary]
-    decision = _join(known, alive) if alive else _start(known, missing, force)
+    decision = _join(known, alive, force) if alive else _start(known, missing, force)
     if decision.action == "bootstrap":
         decision = dataclasses.replace(decision, silence=tuple(name for name, running in witnesses.items() if running))
         warnings += tuple(f"the witness {name} does not answer; it has no data, and joins later." for name, running in witnesses.items() if running is None)
@@ -145,7 +144,7 @@ def _size_warnings(size: int, witnesses: int = 0) -> tuple[str, ...]:
     return ()
 
 
-def _join(known: t.Sequence[Member], alive: t.Sequence[Member]) -> Decision:
+def _join(known: t.Sequence[Member], alive: t.Sequence[Member], force: str | None) -> Decision:
     """Decide while a Primary Component exists: no other member may start one."""
     uuids = sorted({str(member.uuid) for member in alive})
     if len(uuids) > 1:
@@ -157,10 +156,11 @@ def _join(known: t.Sequence[Member], alive: t.Sequence[Member]) -> Decision:
     apart = components(alive)
     if len(apart) > 1:
         return Decision("refuse", f"{describe_components(apart)}.", hint=KEEP_ONE, uuid=uuids[0])
-    refused = _foreign(known, uuids[0]) or _would_wipe([member for member in known if member not in alive])
+    newest = max(alive, key=lambda member: member.seqno)
+    wiped = _wiped(known, newest, alive)
+    refused = _foreign(known, uuids[0]) or _refuse_wiping(wiped, any(member.name == force for member in alive))
     if refused:
         return refused
-    newest = max(alive, key=lambda member: member.seqno)
     ahead = [member for member in known if not member.primary and member.uuid and member.seqno > newest.seqno]
     if ahead:
         return Decision(
@@ -180,7 +180,8 @@ def _join(known: t.Sequence[Member], alive: t.Sequence[Member]) -> Decision:
     join = tuple(member.name for member in known if not member.primary)
     if not join:
         return Decision("none", "all members are in the Primary Component.", uuid=uuids[0])
-    return Decision("join", f"{alive[0].name} is in a Primary Component.", join=join, uuid=uuids[0])
+    reason = f"{alive[0].name} is in a Primary Component{_and_aside(wiped)}."
+    return Decision("join", reason, join=join, uuid=uuids[0], discard=tuple(wiped))
 
 
 def _start(known: t.Sequence[Member], missing: t.Sequence[str], force: str | None) -> Decision:
@@ -199,7 +200,7 @@ def _start(known: t.Sequence[Member], missing: t.Sequence[str], force: str | Non
         return Decision(
             "refuse",
             f"{chosen.name} is forced to start the cluster, but has no data of a cluster; {', '.join(m.name for m in with_state)} has.",
-            hint="Force a member that has data.",
+            hint="Force a member that has a position, or first move the data directories of the others away.",
         )
     uuids = {str(member.uuid) for member in with_state}
     if len(uuids) > 1 and not chosen:
@@ -209,7 +210,7 @@ def _start(known: t.Sequence[Member], missing: t.Sequence[str], force: str | Non
             hint="Move the data directory of the wrong cluster away.",
         )
     uuid = str((chosen or with_state[0]).uuid)
-    refused = _foreign(known, uuid) or _would_wipe(known)
+    refused = _foreign(known, uuid)
     if refused:
         return refused
     discard: tuple[str, ...] = ()
@@ -228,10 +229,14 @@ def _start(known: t.Sequence[Member], missing: t.Sequence[str], force: str | Non
         order = [member.name for member in known]
         chosen = max(with_state, key=lambda m: (m.seqno, m.running, m.safe_to_bootstrap, -order.index(m.name)))
         reason = f"no member is in a Primary Component; {chosen.name} has the highest position {chosen.seqno}."
+    wiped = _wiped(known, chosen)
+    refused = _refuse_wiping(wiped, bool(force))
+    if refused:
+        return refused
     doubtful = _contradictions(with_state, chosen)
     warnings = tuple(doubtful.values())
-    reason = " ".join([reason, *warnings])
-    discard = tuple(m.name for m in with_state if m.name in discard or m.name in doubtful)
+    reason = " ".join([reason[:-1] + _and_aside(wiped) + ".", *warnings])
+    discard = tuple(m.name for m in known if m.name in {*discard, *doubtful, *wiped})
     return Decision("bootstrap", reason, chosen.name, tuple(m.name for m in known if m is not chosen), uuid, warnings=warnings, discard=discard)
 
 
@@ -330,12 +335,13 @@ def _start_new(known: t.Sequence[Member], force: str | None) -> Decision:
         what = "; ".join(f"{member.name}: {', '.join(member.aside)}" for member in emptied)
         reason = f"an interrupted run set the data aside ({what}), and a new cluster would be empty."
         return Decision("refuse", reason, hint="Repeat that run, usually restore_database, or rename a directory back to that of the server.")
-    refused = _would_wipe([member for member in known if member is not first])
+    wiped = _wiped(known, first)
+    refused = _refuse_wiping({**_wiped([first]), **wiped} if wiped else {}, bool(force))
     if refused:
         return refused
     reason = f"no cluster exists yet; {first.name} starts it"
-    reason += f" with its databases {', '.join(first.databases)}." if first.databases else "."
-    return Decision("bootstrap", reason, first.name, tuple(member.name for member in known if member is not first))
+    reason += (f" with its databases {', '.join(first.databases)}" if first.databases else "") + _and_aside(wiped) + "."
+    return Decision("bootstrap", reason, first.name, tuple(member.name for member in known if member is not first), discard=tuple(wiped))
 
 
 def _foreign(known: t.Sequence[Member], uuid: str) -> Decision | None:
@@ -349,52 +355,32 @@ def _foreign(known: t.Sequence[Member], uuid: str) -> Decision | None:
     )
 
 
-def _would_wipe(members: t.Sequence[Member]) -> Decision | None:
-    filled = [member for member in members if not member.uuid and member.databases]
-    if not filled:
+def _wiped(known: t.Sequence[Member], newest: Member | None = None, alive: t.Sequence[Member] = ()) -> dict[str, str]:
+    """Return member → databases that it would lose by joining, because ``newest`` lacks them, or which rows they have is unknown."""
+    kept = newest.databases if newest else ()
+    lost = {m.name: [name for name in m.databases if not m.uuid or name not in kept] for m in known if m not in (newest, *alive)}
+    return {name: ", ".join(databases) for name, databases in lost.items() if databases}
+
+
+def _refuse_wiping(wiped: t.Mapping[str, str], chosen: bool) -> Decision | None:
+    if chosen or not wiped:
         return None
-    what = "; ".join(f"{member.name}: {', '.join(member.databases)}" for member in filled)
-    reason = f"a server that was never a member has databases ({what}); joining would wipe them."
-    return Decision("refuse", reason, hint="Dump and drop them, or remove the host from the group.")
+    reason = f"joining would wipe databases that the cluster may not have ({_listed(wiped)})."
+    return Decision(
+        "refuse",
+        reason,
+        hint="Run recover_database -e galera_force_bootstrap=NAME with the member whose data counts, one of the running members if there are any: "
+        "the data of the others is set aside.",
+    )
+
+
+def _and_aside(wiped: t.Mapping[str, str]) -> str:
+    return f"; databases that only others may have are set aside ({_listed(wiped)})" if wiped else ""
+
+
+def _listed(wiped: t.Mapping[str, str]) -> str:
+    return "; ".join(f"{name}: {databases}" for name, databases in wiped.items())
 
 
 def _by_uuid(members: t.Sequence[Member]) -> str:
     return ", ".join(f"{member.name} ({member.uuid})" for member in members)
-
-
-def problems(status: t.Mapping[str, str], uuid: str | None = None, serves: bool = False) -> tuple[str, ...]:
-    """Return why a member is not ready; empty if it is ready.
-
-    :arg status: ``SHOW GLOBAL STATUS`` as a mapping.
-    :arg uuid: cluster it must belong to, ``None`` for any.
-    :arg serves: accept a member that can serve clients. A donor can, because mariabackup does not block it; otherwise a cluster with one
-        remaining member would not serve while the second one joins.
-    """
-    if serves and status.get("wsrep_local_state_comment") == "Donor/Desynced":
-        status = {**status, "wsrep_local_state_comment": "Synced"}
-    wanted = {"wsrep_cluster_status": "Primary", "wsrep_connected": "ON", "wsrep_ready": "ON", "wsrep_local_state_comment": "Synced"}
-    found = [f"{name} is {status.get(name) or 'unknown'}, not {value}" for name, value in wanted.items() if status.get(name) != value]
-    if uuid and status.get("wsrep_cluster_state_uuid") != uuid:
-        found.append(f"wsrep_cluster_state_uuid is {status.get('wsrep_cluster_state_uuid') or 'unknown'}, not {uuid}")
-    return tuple(found)
-
-
-def may_reform(status: t.Mapping[str, str], configured: int, addresses: int, witnesses: int = 0) -> bool:
-    """Return whether a member may declare its non-Primary component Primary.
-
-    Galera does so itself when all members of the last Primary Component are connected again. It cannot if one of them lost its saved
-    view. Split-brain is impossible in one case, and only that case is allowed: *every* member of the cluster is in this component, so no
-    member is left that could be, or become, Primary elsewhere. A witness may be missing: it has no data, so no client can have written to
-    a component without any of the members in this one.
-
-    :arg configured: number of members that the role configured, without witnesses.
-    :arg addresses: members and witnesses in the running server's ``wsrep_cluster_address``; if the number differs, the cluster is resized.
-    :arg witnesses: number of witnesses.
-    """
-    with_data = [address for address in status.get("wsrep_incoming_addresses", "").split(",") if address.strip()]  # a witness has none
-    return (
-        status.get("wsrep_cluster_status") == "non-Primary"
-        and status.get("wsrep_connected") == "ON"
-        and configured + witnesses == addresses
-        and (status.get("wsrep_cluster_size") == str(configured + witnesses) or (witnesses > 0 and len(with_data) == configured))
-    )

@@ -20,7 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock im
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariabackup import Mariabackup, digest, free, taken
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import problems
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_member import problems
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_backup import (
     COMPRESSORS,
     Backup,

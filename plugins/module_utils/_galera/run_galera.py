@@ -12,7 +12,8 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import NO_UUID, problems
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import NO_UUID
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_member import problems
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_tls import speaks_both, tls_stage
 
 _PAUSE = 1.0
@@ -88,8 +89,7 @@ def look(database: MariaDb, wait_timeout: float = 0, recover: bool = True, sleep
         "cluster_uuid": (saved or {}).get("uuid"),
         "seqno": _number((saved or {}).get("seqno")),
         "safe_to_bootstrap": (saved or {}).get("safe_to_bootstrap") == "1",
-        # a server with grastate.dat was a member; its databases are the cluster's
-        "databases": list(database.databases()) if saved is None else [],
+        "databases": list(database.databases()),
         "aside": list(database.aside()),
         "size": _number((status or {}).get("wsrep_cluster_size")) if wsrep else 0,
         "configuration": -1,
@@ -119,7 +119,8 @@ def look(database: MariaDb, wait_timeout: float = 0, recover: bool = True, sleep
         if position:
             facts.update(cluster_uuid=position[0], seqno=position[1])
     if facts["cluster_uuid"] == NO_UUID:
-        facts.update(cluster_uuid=None, seqno=-1)
+        # a member without a position that receives the cluster's databases has no others
+        facts.update(cluster_uuid=None, seqno=-1, databases=[] if wsrep or database.receiving() else facts["databases"])
     return facts
 
 

@@ -10,15 +10,20 @@ from __future__ import annotations
 BEGINNINGS = ("iface", "auto", "mapping", "source", "source-directory", "rename", "no-auto-down", "no-scripts", "template")
 
 
+def link_of(name: str) -> str:
+    """Return the link of an alias such as ``eno1:0``, which only stands for more addresses; other names are returned as they are."""
+    return name.partition(":")[0]
+
+
 def has_stanza(text: str, name: str) -> bool:
-    """Whether an interfaces file configures a link."""
-    return any(line.split()[:2] == ["iface", name] for line in joined(text))
+    """Whether an interfaces file configures a link, or an alias of it."""
+    return any(words[0] == "iface" and link_of(words[1]) == name for words in map(str.split, joined(text)) if len(words) > 1)
 
 
 def methods(text: str, name: str) -> list[tuple[str, str]]:
-    """Return family and method of each stanza of a link, e.g. ``("inet", "static")``."""
+    """Return family and method of each stanza of a link and its aliases, e.g. ``("inet", "static")``."""
     lines = (line.split() for line in joined(text))
-    return [(words[2], words[3]) for words in lines if words[:2] == ["iface", name] and len(words) > 3]
+    return [(words[2], words[3]) for words in lines if len(words) > 3 and words[0] == "iface" and link_of(words[1]) == name]
 
 
 def sourced_patterns(text: str) -> list[str]:

@@ -11,7 +11,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._network import model_network
-from ansible_collections.reduced.footprint.plugins.module_utils._network.model_interfaces_file import has_stanza, joined, methods, stanzas
+from ansible_collections.reduced.footprint.plugins.module_utils._network.model_interfaces_file import has_stanza, joined, link_of, methods, stanzas
 from ansible_collections.reduced.footprint.plugins.module_utils._network.model_network import Bond, Bridge, Change, Device, Layout, Profile, Vlan
 
 INTERFACES = "/etc/network/interfaces"
@@ -34,6 +34,8 @@ def helpers(layout: Layout) -> dict[str, str]:
 def change(layout: Layout, profiles: t.Mapping[str, Profile], texts: t.Mapping[str, str]) -> Change:
     """Rewrite the stanzas of a link for the device that takes over its addresses; the link gets a manual stanza.
 
+    Aliases of the link (``eno1:0``) become more addresses of the device, whose name with that suffix could be too long.
+
     :arg texts: the files of ifupdown: path → text.
     :raises RefusedError: ifupdown does not support the request.
     """
@@ -49,20 +51,23 @@ def change(layout: Layout, profiles: t.Mapping[str, Profile], texts: t.Mapping[s
         kept[path] = []
         for stanza in stanzas(text):
             words = stanza[0].split()
-            if words[:1] == ["iface"] and words[1:2] and words[1] in moved:
-                if layout.heir(words[1]):
+            link = link_of(words[1]) if words[1:] else ""
+            if words[:1] == ["iface"] and link in moved:
+                if layout.heir(link):
                     home = path
-                moved[words[1]].append(stanza)
+                moved[link].append(stanza)
             elif stanza[0].startswith(tuple(f"{_MADE}: {name} over " for name in moved)):
                 # the comment is written again with the new stanza
                 kept[path] += stanza[1:]
-            elif words and (words[0] == "auto" or words[0].startswith("allow-")) and set(words[1:]) & set(moved):
-                others = [word for word in words[1:] if word not in moved]
+            elif words and (words[0] == "auto" or words[0].startswith("allow-")) and set(map(link_of, words[1:])) & set(moved):
+                others = [word for word in words[1:] if link_of(word) not in moved]
                 auto.update({word: words[0] for word in words[1:] if word in moved})
                 kept[path] += [" ".join([words[0], *others])] if others else []
                 kept[path] += stanza[1:]
             else:
                 kept[path] += stanza
+    # the first stanza defines the device
+    moved = {name: sorted(made, key=lambda stanza: stanza[0].split()[1] != name) for name, made in moved.items()}
     remade = {name: _staying(name, moved[name]) for name in layout.taken if layout.links[name].kind != model_network.NIC and moved[name]}
     new_lines = _new_lines(layout, moved, remade, auto)
     keep = {path: _ended(lines) for path, lines in kept.items() if _ended(lines) != _ended(texts[path].splitlines())}
@@ -70,8 +75,9 @@ def change(layout: Layout, profiles: t.Mapping[str, Profile], texts: t.Mapping[s
     # last, because this file has the addresses
     keep[home] = _ended([*kept.get(home, []), "", *new_lines]) if any(line.strip() for line in kept.get(home, [])) else _ended(new_lines)
     names = [device.name for device in layout.devices]
-    down = tuple(("ifdown", "--force", name) for name in layout.taken if moved[name])
-    up = tuple(("ifup", "--force", name) for name in layout.taken if moved[name])
+    old = [list(dict.fromkeys(stanza[0].split()[1] for stanza in moved[name])) for name in layout.taken]
+    down = tuple(("ifdown", "--force", name) for names in old for name in [*names[1:], *names[:1]])
+    up = tuple(("ifup", "--force", name) for names in old for name in names)
     return Change(
         manager=model_network.IFUPDOWN,
         trial={_TRIAL: _ended(new_lines)},
@@ -140,7 +146,7 @@ def _new_lines(layout: Layout, moved: t.Mapping[str, list[list[str]]], remade: t
             lines += [f"iface {device.name} inet manual", *_options(device), f"    up ip link set dev {device.name} up", ""]
         dropped = {"hwaddress", *(("mtu",) if device.mtu else ())}
         for index, stanza in enumerate(inherited):
-            lines.append(re.sub(rf"(?<=iface ){re.escape(device.inherits or '')}(?=\s|$)", device.name, " ".join(stanza[0].split()), count=1))
+            lines.append(re.sub(rf"(?<=iface ){re.escape(device.inherits or '')}(:\S+)?(?=\s|$)", device.name, " ".join(stanza[0].split()), count=1))
             left = remade.get(device.inherits or "", [])
             lines += [_renamed(line, device) for line in stanza[1:] if line.strip() and line not in left and line.split()[0] not in dropped]
             lines += _identity(device, stanza)
@@ -171,11 +177,12 @@ def _renamed(line: str, device: Device) -> str:
     """Return a command with the NIC replaced by the device that has its addresses, if it sets routes or addresses."""
     if line.split()[0] not in _COMMANDS or not _ADDRESSING.match(line):
         return line
-    return re.sub(rf"(?<=\sdev ){re.escape(device.inherits or '')}(?=\s|$)", device.name, line)
+    name = re.escape(device.inherits or "")
+    return re.sub(rf"(?<=\sdev ){name}(?=\s|$)", device.name, re.sub(rf"\s+label {name}(:\S+)?(?=\s|$)", "", line))
 
 
 def _names(line: str, name: str) -> bool:
-    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", line) is not None
+    return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.:-])", line) is not None
 
 
 def _identity(device: Device, stanza: t.Sequence[str]) -> list[str]:

@@ -10,13 +10,11 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import LEAST, MASK, hide, is_secret
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction_text import mask_text
 
 _LOOKUP = re.compile(r"\b(?:lookup|query|q)\s*\(\s*(['\"])([\w.]+)\1")
 _ANY_LOOKUP = re.compile(r"\b(?:lookup|query|q)\s*\(")
 #: Lookups without external data. The result of any other lookup may be a secret.
 _OPEN_LOOKUPS = ("reduced.footprint.address", "reduced.footprint.deploy_plan", "vars", "ansible.builtin.vars")
-_LONG = 8
 
 
 def brings_secret(text: str) -> bool:
@@ -55,25 +53,6 @@ def secrets_in(value: t.Any, name: str = "") -> t.Iterator[str]:
             yield from secrets_in(entry, name if is_secret(name, "x") else "")
     elif is_secret(name, value) and "{{" not in str(value) and len(str(value)) >= LEAST:
         yield str(value)
-
-
-def redact(value: t.Any, secrets: t.Iterable[str]) -> t.Any:
-    """Return a value with known secrets in its texts masked, and others that can be recognised in a text."""
-    known = sorted({secret for secret in secrets if len(secret) >= LEAST and secret != MASK}, key=len, reverse=True)
-    # a short secret may be an ordinary word, so it is masked only as a separate word
-    whole = [re.escape(secret) if len(secret) >= _LONG else rf"(?<![A-Za-z0-9_]){re.escape(secret)}(?![A-Za-z0-9_])" for secret in known]
-    return _redact(value, re.compile("|".join(whole)) if whole else None)
-
-
-def _redact(value: t.Any, known: re.Pattern[str] | None) -> t.Any:
-    if isinstance(value, t.Mapping):
-        return {key: _redact(entry, known) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_redact(entry, known) for entry in value]
-    if not isinstance(value, str):
-        return value
-    # also what can be recognised as a secret: keys, URLs with passwords, configuration lines
-    return mask_text(known.sub(MASK, value) if known else value)
 
 
 def origin(path: tuple[str, ...], layers: t.Mapping[str, str], given: bool) -> str:

@@ -5,8 +5,9 @@
 """Hook of libvirt: refuse the start of a VM while another one with its MAC uses its address in the network.
 
 Two VMs have the same MAC only if one replaces the other, because MACs are derived from the name of the cluster and the ID of the VM. A
-router or a proxy that answers for the address has another MAC and does not count. After a refusal the VM stays off until the file that the message
-names is removed, as the playbook replace_controller does. Every problem of the hook itself permits the start.
+router or a proxy that answers for the address has another MAC and does not count. Answers can be forged: a single one does not count either, and a
+refusal ends when nothing has answered for a time in which the other VM could have been restarted. Until then a timer (``--retry``) tries
+the start again. Every problem of the hook itself permits the start.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import pathlib
 import socket
 import struct
+import subprocess
 import sys
 import time
 import typing as t
@@ -22,9 +24,15 @@ import xml.etree.ElementTree as ET
 
 CONFIG = pathlib.Path("/etc/reduced.footprint/address-guard.conf")
 REFUSED = pathlib.Path("/var/lib/reduced.footprint/address-guard")
+QUIET_SINCE = pathlib.Path("/run/reduced.footprint/address-guard")
 MOVED = pathlib.Path("/var/lib/reduced.footprint/moved")
 # after the boot of a server, its network may need some seconds
 YOUNG, LONG, SHORT = 300.0, 10, 3
+# a VM answers every second; one forged answer is not sufficient
+CONFIRM = 2
+# seconds without an answer after which a refused VM may start; the other one, or its server, may only be restarting
+QUIET = 900
+CONNECTIONS = ("qemu:///system", "lxc:///")
 _ARP, _REQUEST = 0x0806, 1
 _BODY = "!HHBBH6s4s6s4s"
 
@@ -72,10 +80,14 @@ def sender(frame: bytes, address: str) -> str | None:
 
 
 def used(bridge: str, macs: t.Container[str], address: str, times: int) -> bool:
-    """Ask a number of times, a second each, whether a VM with one of the MACs has the address."""
+    """Ask a number of times, a second each, whether a VM with one of the MACs has the address; it must answer in several of these seconds."""
+    answered = 0
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ARP)) as wire:
         wire.bind((bridge, _ARP))
-        for _time in range(times):
+        for turn in range(times + CONFIRM - 1):
+            if turn >= times and not answered:
+                break
+            heard = False
             wire.send(probe(bridge, address))
             until = time.monotonic() + 1
             while (left := until - time.monotonic()) > 0:
@@ -84,9 +96,29 @@ def used(bridge: str, macs: t.Container[str], address: str, times: int) -> bool:
                     frame = wire.recv(2048)
                 except socket.timeout:
                     break
-                if sender(frame, address) in macs:
-                    return True
+                heard = heard or sender(frame, address) in macs
+            answered += heard
+            if answered >= CONFIRM:
+                return True
     return False
+
+
+def uptime() -> float:
+    """Return the seconds since the boot, which no change of the time affects."""
+    return float(pathlib.Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+
+
+def quiet_for(since: pathlib.Path) -> float:
+    """Return for how many seconds of this boot nothing has answered, 0 at the first time.
+
+    :arg since: file of this VM that is lost with a boot.
+    """
+    try:
+        return max(0.0, uptime() - float(since.read_text(encoding="ascii")))
+    except (OSError, ValueError):
+        since.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        since.write_text(str(uptime()), encoding="ascii")
+        return 0.0
 
 
 def refusal(name: str, text: str, ask: t.Callable[[str, t.Container[str], str, int], bool] = used, home: pathlib.Path = REFUSED) -> str | None:
@@ -98,24 +130,54 @@ def refusal(name: str, text: str, ask: t.Callable[[str, t.Container[str], str, i
     if address is None:
         return None
     mark = home / name
-    why = f"{name} runs on another server: its MAC answers at {address}. It was replaced or moved; it starts here again after {mark} is removed"
-    if mark.exists():
-        return why
     document = ET.fromstring(text)
     if arrives(document.findtext("uuid") or ""):
         return None
-    age = float(pathlib.Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+    since = QUIET_SINCE / name
     for bridge, macs in nics(document).items():
-        if ask(bridge, macs, address, LONG if age < YOUNG else SHORT):
+        if ask(bridge, macs, address, LONG if uptime() < YOUNG else SHORT):
+            since.unlink(missing_ok=True)
             home.mkdir(parents=True, exist_ok=True, mode=0o700)
             mark.touch()
             os.sync()
-            return why
-    return None
+            return f"{name} runs on another server: its MAC answers at {address}. It was replaced or moved"
+    if not mark.exists():
+        return None
+    quiet = quiet_for(since)
+    return None if quiet >= QUIET else (
+        f"{name} ran on another server, and has not answered for {int(quiet)} s. It starts here after {QUIET} s, or when {mark} is removed"
+    )
+
+
+def forget(name: str, home: pathlib.Path = REFUSED) -> None:
+    """Forget the refusal of a VM that runs here now, for whatever reason: the timer must not start it when someone stops it."""
+    for folder in (home, QUIET_SINCE):
+        (folder / name).unlink(missing_ok=True)
+
+
+def call(argv: list[str]) -> int:
+    """Run a command and return its exit code."""
+    return subprocess.run(argv, stdin=subprocess.DEVNULL, check=False, timeout=300).returncode
+
+
+def retry(run: t.Callable[[list[str]], int] = call, home: pathlib.Path = REFUSED) -> None:
+    """Start the refused VMs of this host again, for which libvirt asks this hook; forget those that are not defined any more."""
+    for mark in sorted(home.glob("*")):
+        there = [uri for uri in CONNECTIONS if run(["virsh", "-c", uri, "list", "--all", "--name"]) == 0]
+        known = [uri for uri in there if run(["virsh", "-c", uri, "domuuid", "--", mark.name]) == 0]
+        for uri in known:
+            run(["virsh", "-c", uri, "start", "--", mark.name])
+        if len(there) == len(CONNECTIONS) and not known:
+            mark.unlink(missing_ok=True)
 
 
 def main(argv: t.Sequence[str]) -> int:
     """Entry point, with the arguments of libvirt: name, operation, sub-operation."""
+    if argv == ["--retry"]:
+        retry()
+        return 0
+    if argv[1:3] == ["started", "begin"]:
+        forget(argv[0])
     if argv[1:3] != ["prepare", "begin"]:
         return 0
     try:

@@ -133,9 +133,19 @@ def _error(report: t.Mapping[str, t.Any], request: PlanRequest) -> FootprintErro
         return RefusedError(
             f"high availability of the plan is {report['ha_grade']}, but quorum is required: {'; '.join(report['ha'][1:]) or report['ha'][0]}.",
             "ha_required",
-            "Add servers, so that each controller has its own server, or set ha_required to false.",
+            f"{_more_available(report, request)} Or set ha_required to false.",
         )
     return None
+
+
+def _more_available(report: t.Mapping[str, t.Any], request: PlanRequest) -> str:
+    if report["advice"]:
+        return " ".join(report["advice"])
+    members = [one for one in (*report["placements"], *report["servers"]) if set(one["roles"]) & set(request.quorum_roles)]
+    able = [server for server in report["servers"] if server["carries"] or server in members]
+    if len(able) >= 3 > len(members):
+        return f"Request three {' or '.join(request.quorum_roles)} VMs, so that each of three servers has one."
+    return "Add servers, so that each controller has its own server."
 
 
 def _no_room(report: t.Mapping[str, t.Any]) -> CapacityError:

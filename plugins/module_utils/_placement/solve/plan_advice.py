@@ -75,11 +75,12 @@ def changes(placement: Placement) -> tuple[Change, ...]:
 
 
 def witness_advice(placement: Placement) -> tuple[str, ...]:
-    """Return the advice to use a witness if two servers would then survive the loss of either of them; verified."""
+    """Return the advice to use a witness, or with one the VMs to remove, if two servers would then survive the loss of either of them; verified."""
     problem, question = placement.problem, placement.question
     able = [index for index, server in enumerate(problem.servers) if server.capacity and ROLE_VIRT in server.roles and index not in problem.taken]
     groups = [index for index, group in enumerate(problem.groups) if group.kind == QUORUM]
-    if len(able) != 2 or not groups or not placement.state.cost()[1] or any(ROLE_WITNESS in server.roles for server in problem.servers):
+    witness = next((server.name for server in problem.servers if ROLE_WITNESS in server.roles), None)
+    if len(able) != 2 or not groups or not placement.state.cost()[1]:
         return ()
     kept: set[int] = set()
     for group in groups:
@@ -92,7 +93,7 @@ def witness_advice(placement: Placement) -> tuple[str, ...]:
     # not a valid name, so it never equals that of a server
     third = PlanServer("a third machine", (ROLE_WITNESS,), None, None, None, None, nothing, nothing, None, {}, None, None, (), "")
     vms = tuple(vm for index, vm in enumerate(problem.vms) if index not in spare)
-    after = _solve(pose(dataclasses.replace(question, servers=(*question.servers, third), vms=vms))[1])
+    after = _solve(pose(dataclasses.replace(question, servers=question.servers if witness else (*question.servers, third), vms=vms))[1])
     if after.unplaced or after.cost()[1]:
         return ()
     where = " and ".join(problem.servers[index].name for index in able)
@@ -100,9 +101,12 @@ def witness_advice(placement: Placement) -> tuple[str, ...]:
     saved = size_text(sum(problem.memory[vm] for vm in set(spare)) * MIB) if spare else ""
     without = f", without {', '.join(names)} ({saved} of memory saved)" if names else ""
     roles = ", ".join(problem.groups[index].name for index in groups)
+    text = f"With {witness or 'a witness'}, {where} survive the loss of either server: one {roles} on each of them{without}"
+    if witness:
+        return (f"{text}.",)
     return (
-        f"With a witness, {where} survive the loss of either server: one {roles} on each of them{without}, and a third machine with the role "
-        f"{ROLE_WITNESS}. It carries votes only, and 512 MiB of memory are sufficient: a single-board computer, a NAS, or the retired source of the migration.",
+        f"{text}, and a third machine with the role {ROLE_WITNESS}. It carries votes only, and 512 MiB of memory are sufficient: "
+        "a single-board computer, a NAS, or the retired source of the migration.",
     )
 
 

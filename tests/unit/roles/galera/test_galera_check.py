@@ -24,7 +24,7 @@ REQUEST = b"GET / HTTP/1.0\r\n\r\n"
 def fixture_check(tmp_path: pathlib.Path) -> t.Iterator[tuple[subprocess.Popen[str], int]]:
     """The running check and its port."""
     shutil.copy(ROOT / "roles/galera/files/galera_check.py", tmp_path)
-    shutil.copy(ROOT / "plugins/module_utils/_galera/plan_galera.py", tmp_path / "galera_plan.py")
+    shutil.copy(ROOT / "plugins/module_utils/_galera/plan_member.py", tmp_path / "galera_plan.py")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         # as systemd does
         start = f"import os, sys; os.dup2({listener.fileno()}, 3); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"

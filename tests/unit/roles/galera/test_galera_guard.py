@@ -14,7 +14,7 @@ import types
 import typing as t
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._galera import plan_galera
+from ansible_collections.reduced.footprint.plugins.module_utils._galera import plan_member
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[4] / "roles" / "galera" / "files" / "galera_guard.py"
 LEFT = {"wsrep_local_state_comment": "Inconsistent", "wsrep_cluster_status": "Disconnected", "wsrep_connected": "OFF"}
@@ -68,7 +68,7 @@ def fixture_server() -> Server:
 
 @pytest.fixture(name="guard")
 def fixture_guard(server: Server, monkeypatch: pytest.MonkeyPatch) -> t.Any:
-    monkeypatch.setitem(sys.modules, "galera_plan", plan_galera)
+    monkeypatch.setitem(sys.modules, "galera_plan", plan_member)
     monkeypatch.setitem(sys.modules, "pymysql", types.SimpleNamespace(connect=server.connect, MySQLError=RuntimeError))
     spec = importlib.util.spec_from_file_location("galera_guard", SCRIPT)
     assert spec and spec.loader

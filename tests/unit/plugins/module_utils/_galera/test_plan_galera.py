@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who starts a Galera cluster, who joins, who is ready, when it may be formed again: the tables."""
+"""Who starts a Galera cluster and who joins: the tables."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import (
     NO_UUID,
     Member,
-    problems,
     components,
     decide,
     describe,
-    may_reform,
     primary_members,
 )
 from hypothesis import given
@@ -70,6 +68,10 @@ TABLE = [
     ("tie: the first", {"a": stopped(3), "b": stopped(9), "c": stopped(9)}, None, "bootstrap", "b", ["a", "c"]),
     ("one lost its data", {"a": fresh(), "b": stopped(9), "c": stopped(7)}, None, "bootstrap", "b", ["a", "c"]),
     ("zeros are not a uuid", {"a": stopped(-1, NO_UUID), "b": stopped(9)}, None, "bootstrap", "b", ["a"]),
+    ("zeros, but databases: the operator chooses", {n: fresh(databases=["keystone"]) for n in "abc"}, "b", "bootstrap", "b", ["a", "c"]),
+    ("databases of a cluster on all", {"a": stopped(5, databases=["shop"]), "b": stopped(9, databases=["shop", "wiki"])}, None, "bootstrap", "b", ["a"]),
+    ("a database was dropped meanwhile, the operator chooses", {"a": stopped(5, databases=["shop"]), "b": stopped(9)}, "b", "bootstrap", "b", ["a"]),
+    ("a database that the cluster lacks, the operator chooses", {"a": stopped(5, databases=["shop"]), "b": primary()}, "b", "join", None, ["a"]),
     ("forced though one is missing", {"a": stopped(5), "b": None, "c": stopped(7)}, "a", "bootstrap", "a", ["c"]),
     ("forced though unreadable", {"a": stopped(-1), "b": stopped(-1)}, "b", "bootstrap", "b", ["a"]),
 ]
@@ -79,6 +81,21 @@ TABLE = [
 def test_decision(looks, force, action, start, join):
     decision = on(force, **looks)
     assert (decision.action, decision.bootstrap, list(decision.join)) == (action, start, join), decision.reason
+
+
+@pytest.mark.parametrize(
+    ("looks", "force", "discard"),
+    [
+        ({n: fresh(databases=["keystone"]) for n in "abc"}, "b", ("a", "c")),
+        ({"a": stopped(5, databases=["shop"]), "b": stopped(9), "c": stopped(9)}, "b", ("a",)),
+        ({"a": fresh(databases=["shop"]), "b": stopped(9, databases=["shop"]), "c": fresh()}, "b", ("a",)),
+        ({"a": stopped(5, databases=["shop"]), "b": primary()}, "b", ("a",)),
+    ],
+)
+def test_databases_that_the_operator_decided_against_are_set_aside(looks, force, discard):
+    decision = on(force, **looks)
+    assert decision.discard == discard
+    assert all(f"{name}: " in decision.reason for name in discard) and "set aside" in decision.reason
 
 
 def test_a_member_ahead_of_the_forced_one_is_named_and_discarded():
@@ -188,6 +205,11 @@ REFUSED = [
     ("last member to leave, the other runs", {"a": stopped(4, safe_to_bootstrap=True), "b": primary(9)}, None, "a (position 4) was the last member to leave"),
     ("databases would be wiped", {"a": fresh(databases=["shop"]), "b": primary()}, None, "a: shop"),
     ("databases on two", {"a": fresh(databases=["shop"]), "b": fresh(databases=["wiki"])}, None, "b: wiki"),
+    ("the same database on all, zeros", {n: fresh(databases=["keystone"]) for n in "abc"}, None, "a: keystone; b: keystone; c: keystone"),
+    ("one of them runs, another one is named", {"a": primary(), "b": fresh(databases=["shop"])}, "b", "b: shop"),
+    ("missing on the newest", {"a": stopped(5, databases=["shop", "wiki"]), "b": stopped(9, databases=["shop"])}, None, "a: wiki"),
+    ("missing on the running cluster", {"a": stopped(5, databases=["wiki"]), "b": {**primary(), "databases": ["shop"]}}, None, "a: wiki"),
+    ("newest is empty", {"a": stopped(5, databases=["shop"]), "b": stopped(9)}, None, "a: shop"),
     ("databases beside data of a cluster", {"a": fresh(databases=["shop"]), "b": stopped(4)}, None, "a: shop"),
     ("forced one is missing", {"a": None, "b": stopped(4)}, "a", "a is forced to start the cluster, but does not answer"),
     ("forced one is unknown", {"a": stopped(4)}, "z", "z is forced to start the cluster, but is not among the members"),
@@ -243,68 +265,7 @@ def test_no_decision_loses_data_silently(looks, force):
             facts = looks[name]
             # a member that joins has no data of another cluster and no databases
             assert facts["cluster_uuid"] in (None, NO_UUID, decision.uuid)
-            assert facts["cluster_uuid"] == decision.uuid or not facts["databases"]
-
-
-READY = {
-    "wsrep_cluster_status": "Primary",
-    "wsrep_connected": "ON",
-    "wsrep_ready": "ON",
-    "wsrep_local_state_comment": "Synced",
-    "wsrep_cluster_state_uuid": A,
-    "wsrep_cluster_size": "3",
-}
-
-
-def test_ready():
-    assert problems(READY) == ()
-    assert problems(READY, A) == ()
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("wsrep_cluster_status", "non-Primary"),
-        ("wsrep_connected", "OFF"),
-        ("wsrep_ready", "OFF"),
-        ("wsrep_local_state_comment", "Joined"),
-        ("wsrep_cluster_state_uuid", B),
-    ],
-)
-def test_not_ready(name, value):
-    assert [why for why in problems({**READY, name: value}, A) if why.startswith(f"{name} is {value}")]
-
-
-def test_an_empty_status_is_not_ready():
-    assert len(problems({}, A)) == 5
-
-
-def test_a_donor_serves_but_is_not_ready():
-    donor = {**READY, "wsrep_local_state_comment": "Donor/Desynced"}
-    assert problems(donor)
-    assert problems(donor, serves=True) == ()
-    assert problems({**donor, "wsrep_ready": "OFF"}, serves=True)
-
-
-LOST = {"wsrep_cluster_status": "non-Primary", "wsrep_connected": "ON", "wsrep_cluster_size": "3"}
-
-
-@pytest.mark.parametrize(
-    ("status", "configured", "addresses", "may"),
-    [
-        (LOST, 3, 3, True),
-        # one is elsewhere, and may be Primary there
-        ({**LOST, "wsrep_cluster_size": "2"}, 3, 3, False),
-        ({**LOST, "wsrep_cluster_size": "1"}, 3, 3, False),
-        # the cluster is just being made bigger or smaller
-        (LOST, 3, 5, False),
-        (LOST, 5, 3, False),
-        ({**LOST, "wsrep_cluster_size": "4"}, 3, 3, False),
-        ({**LOST, "wsrep_cluster_status": "Primary"}, 3, 3, False),
-        ({**LOST, "wsrep_cluster_status": "Disconnected"}, 3, 3, False),
-        ({**LOST, "wsrep_connected": "OFF"}, 3, 3, False),
-        ({}, 3, 3, False),
-    ],
-)
-def test_may_reform(status, configured, addresses, may):
-    assert may_reform(status, configured, addresses) is may
+            keeper = [decision.bootstrap] if decision.bootstrap else alive
+            kept = set().union(*(looks[one]["databases"] for one in keeper))
+            if name not in decision.discard:
+                assert not facts["databases"] or (facts["cluster_uuid"] == decision.uuid and set(facts["databases"]) <= kept)

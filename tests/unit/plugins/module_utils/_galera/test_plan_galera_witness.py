@@ -10,7 +10,8 @@ import itertools
 
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_backup import choose_member
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import Decision, Member, decide, describe, may_reform
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import Decision, Member, decide, describe
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_member import may_reform
 
 A = "aaaaaaaa-0000-11ef-8000-000000000001"
 #: What a member with data may look like.

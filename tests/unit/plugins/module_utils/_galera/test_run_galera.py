@@ -31,9 +31,9 @@ ALONE = {**SYNCED, "wsrep_cluster_status": "non-Primary", "wsrep_ready": "OFF", 
 class Server:
     """Remembers what was done to it and gets ready by any of the verbs."""
 
-    def __init__(self, status=None, unit="inactive", note=None, recovered=None, files=0.0, started="@100", heals=True, databases=(), upgrades=0):
+    def __init__(self, status=None, unit="inactive", note=None, recovered=None, files=0.0, started="@100", heals=True, databases=(), upgrades=0, copying=False):
         self.now, self.unit, self.note, self.recovered, self.files, self.started = status, unit, note, recovered, files, started
-        self.heals, self.there, self.upgrades, self.done = heals, databases, upgrades, []
+        self.heals, self.there, self.upgrades, self.copying, self.done = heals, databases, upgrades, copying, []
 
     def installed(self):
         return True
@@ -64,6 +64,9 @@ class Server:
 
     def databases(self):
         return self.there
+
+    def receiving(self):
+        return self.copying
 
     def aside(self):
         return ("/var/lib/mysql.before-x",) if not self.there else ()
@@ -155,11 +158,24 @@ def test_look():
     assert look(Server(None, "failed", {"uuid": A, "seqno": "-1"}, recovered=(A, 12)))["seqno"] == 12
     assert look(Server(None, "failed", {"uuid": A, "seqno": "-1"}))["seqno"] == -1
     assert look(Server(None, "activating", {"uuid": A, "seqno": "-1"}, recovered=(A, 13)))["seqno"] == 13
-    # an aborted copy is not data of a cluster, and its directories are not databases to save
-    facts = look(Server(None, "inactive", {"uuid": ZERO, "seqno": "-1"}, databases=("shop",)))
+    # a copy that is being received has zeros too, but its server answers only afterwards
+    joining = {**SYNCED, "wsrep_local_state_uuid": ZERO, "wsrep_last_committed": "0"}
+    facts = look(Server(joining, "active", {"uuid": ZERO, "seqno": "-1"}, databases=("shop",)))
     assert (facts["cluster_uuid"], facts["databases"]) == (None, [])
-    assert look(Server(None, "inactive", None, databases=("shop",)))["databases"] == ["shop"]
+    facts = look(Server(None, "inactive", {"uuid": ZERO, "seqno": "-1"}, databases=("shop",), copying=True))
+    assert (facts["cluster_uuid"], facts["databases"]) == (None, [])
     assert look(Server(None, "inactive", None))["aside"] == ["/var/lib/mysql.before-x"]
+
+
+@pytest.mark.parametrize("note", [None, {}, {"uuid": ZERO, "seqno": "-1"}, {"uuid": A, "seqno": "9"}])
+def test_databases_on_disk_are_listed_whatever_the_saved_position(note):
+    facts = look(Server(None, "inactive", note, recovered=(ZERO, -1), databases=("keystone",)))
+    assert facts["databases"] == ["keystone"]
+    assert facts["cluster_uuid"] == (A if note and note["uuid"] == A else None)
+
+
+def test_databases_of_a_running_member_are_listed():
+    assert look(Server(SYNCED, "active", {"uuid": A, "seqno": "-1"}, databases=("keystone",)))["databases"] == ["keystone"]
 
 
 def test_a_member_gets_time_to_heal():

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._network.model_interfaces_file import has_stanza
+from ansible_collections.reduced.footprint.plugins.module_utils._network.model_interfaces_file import has_stanza, methods
 from ansible_collections.reduced.footprint.plugins.module_utils._network.model_network import Link, Profile
 from ansible_collections.reduced.footprint.plugins.module_utils._network.plan_ifupdown import INTERFACES, change, helpers
 from tests.support.chain import CHAIN, LINKS, ONE, golden, layout_of
@@ -156,6 +156,53 @@ def test_a_bond_stays_when_its_address_moves_to_a_bridge():
 def test_what_is_said_of_the_addresses_is_said_of_the_bridge(command, renamed):
     text = made(texts={INTERFACES: f"iface eno1 inet static\n    address 192.0.2.11/24\n    post-up {command}\n"}).keep[INTERFACES]
     assert f"post-up {command.replace('eno1', 'br-admin') if renamed else command}\n" in text
+
+
+ALIASES = """auto lo eno1 eno1:0
+allow-hotplug eno1:web
+iface eno1:0 inet static
+    address 192.0.2.50/24
+    up ip addr add 192.0.2.51/24 dev eno1 label eno1:1
+iface eno1 inet static
+    address 192.0.2.11
+    netmask 255.255.255.255
+    pointopoint 192.0.2.1
+    gateway 192.0.2.1
+iface eno1:web inet static
+    address 192.0.2.52/24
+iface eno11:0 inet static
+    address 198.51.100.1/24
+"""
+
+
+def test_addresses_of_aliases_move_with_the_others():
+    found = made(texts={INTERFACES: ALIASES})
+    text = found.keep[INTERFACES]
+    assert "eno1:" not in text and "iface eno11:0 inet static\n    address 198.51.100.1/24\n" in text and "auto lo\n" in text
+    bridge = text[text.index("auto br-admin\n") :]
+    # the first stanza defines the bridge
+    assert bridge.startswith("auto br-admin\niface br-admin inet static\n    address 192.0.2.11\n    netmask 255.255.255.255\n    pointopoint 192.0.2.1\n")
+    assert bridge.count("bridge_ports eno1") == 1 and bridge.count("iface br-admin inet static") == 3
+    assert "iface br-admin inet static\n    address 192.0.2.50/24\n    up ip addr add 192.0.2.51/24 dev br-admin\n" in bridge
+    assert "iface br-admin inet static\n    address 192.0.2.52/24\n" in bridge
+    down = [("ifdown", "--force", name) for name in ("eno1:0", "eno1:web", "eno1")]
+    assert list(found.apply[:3]) == down
+    up = [("ifup", "--force", name) for name in ("eno1", "eno1:0", "eno1:web")]
+    assert list(found.revert[-6:]) == [*down, *up]
+
+
+def test_an_alias_without_the_link_itself():
+    text = "auto eno1:0\niface eno1:0 inet static\n    address 192.0.2.50/24\n"
+    assert "auto br-admin\niface br-admin inet static\n    address 192.0.2.50/24\n    bridge_ports eno1\n" in made(texts={INTERFACES: text}).keep[INTERFACES]
+    assert methods(text, "eno1") == [("inet", "static")] and has_stanza(text, "eno1") and not has_stanza(text, "eno")
+
+
+def test_an_alias_of_a_bond_moves_and_the_bond_stays():
+    text = "auto bond0 bond0:0\niface bond0 inet static\n    address 192.0.2.11/24\n    bond-slaves eno1 eno2\n"
+    text += "iface bond0:0 inet static\n    address 192.0.2.50/24\n    up echo bond0:0\n"
+    bond, bridge = bonded(text).keep[INTERFACES].split("\nauto br-admin\n")
+    assert "auto bond0\niface bond0 inet manual\n    bond-slaves eno1 eno2\n" in bond and "bond0:0" not in bond
+    assert "iface br-admin inet static\n    address 192.0.2.50/24\n" in bridge and bridge.count("bridge_ports bond0") == 1
 
 
 def test_a_bond_of_ifenslave_stays():

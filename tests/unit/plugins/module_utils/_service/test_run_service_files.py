@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._service.io_service_host import ServiceHost
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_files import UnitFound
-from ansible_collections.reduced.footprint.plugins.module_utils._service.run_service_files import configure, secrets_of
+from ansible_collections.reduced.footprint.plugins.module_utils._service.run_service_files import configure, secrets_of, shown_params
 
 ME = {"owner": pwd.getpwuid(os.getuid()).pw_name, "group": grp.getgrgid(os.getgid()).gr_name}
 
@@ -99,8 +99,39 @@ def test_secrets_are_hidden(tmp_path):
     path.write_text("old password\n", encoding="utf-8")
     asked = wish(path, content="new password\n", secret=True)
     assert "password" not in str(configure(asked, check_mode=True, host=Host()))
-    assert secrets_of(asked) == {"new password\n"}
-    assert secrets_of(wish(path)) == set()
+    assert "password" not in str(shown_params(asked, secrets_of(asked)))
+
+
+FREE = "[DEFAULT]\nworkers = 3\nnote = dc=x,pw=c4n4ry9\n[s3]\ns3_store_secret_key = c4n4ry1\n[ldap]\nurl = ldap://cn:c4n4ry2@h\npassword = c4n4ry3\n"
+
+
+def test_secrets_in_free_settings_are_masked_and_the_rest_is_shown(tmp_path):
+    path = tmp_path / "x.conf"
+    path.write_text("[DEFAULT]\nworkers = 2\nbackend_note = c4n4ry7\n[ldap]\npassword = c4n4ry7\n", encoding="utf-8")
+    asked = wish(path, content=FREE + "suffix = c4n4ry3 and c4n4ry5\n")
+    asked["files"].append({**asked["files"][0], "path": str(tmp_path / "y.conf"), "content": "[a]\npassword = c4n4ry5\n", "secret": True})
+    result = configure(asked, check_mode=True, host=Host())
+    shown = shown_params(asked, secrets_of(asked))
+    assert "c4n4ry" not in str(result) + str(shown)
+    [difference, *unused] = result["diff"]
+    assert "workers = 2" in difference["before"] and "workers = 3" in difference["after"] and "s3_store_secret_key = ********" in difference["after"]
+    assert shown["files"][0]["content"] == difference["after"] and shown["files"][1]["content"] == "********"
+    assert (shown["units"], shown["files"][0]["path"]) == (asked["units"], str(path))
+    assert "c4n4ry3" in asked["files"][0]["content"]
+
+
+def test_a_changed_secret_is_a_difference(tmp_path):
+    path = tmp_path / "x.conf"
+    path.write_text("[ldap]\npassword = c4n4ry7\n", encoding="utf-8")
+    [difference, *unused] = configure(wish(path, content="[ldap]\npassword = c4n4ry3\n"), check_mode=True, host=Host())["diff"]
+    assert difference["before"] != difference["after"] and "c4n4ry" not in str(difference)
+
+
+def test_a_refusal_shows_no_secret(tmp_path):
+    asked = wish(tmp_path / "x.conf", content=FREE, validate=["sh", "-c", "cat $0; exit 1", "%s"])
+    with pytest.raises(BackendError) as caught:
+        configure(asked, check_mode=False, host=Host())
+    assert "c4n4ry" not in str(caught.value.as_result()) and "url = ldap://cn:" in str(caught.value)
 
 
 def test_unknown_group_is_refused(tmp_path):

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction_text import redact
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_dump import (
     MASK,
     brings_secret,
     is_secret,
     origin,
-    redact,
     secrets_in,
     shield,
 )
@@ -21,13 +21,16 @@ from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_d
 @pytest.mark.parametrize(
     "name",
     "password galera_sst_password root_passwd ssh_passphrase db_pass PASS metadata_proxy_secret secrets secret_key api_key keys key private_key privateKey"
-    " fernet_key erlang_cookie credential vault_credentials auth_token keystone_admin_token bind_pin load_balancer_private_key".split(),
+    " fernet_key erlang_cookie credential vault_credentials auth_token keystone_admin_token bind_pin load_balancer_private_key"
+    " db_pwd dbPwd pwd creds db_creds cred pw bindpw root_pw bearer bearer_value dbpass userPass jwt otp basic_auth authorization pincode".split(),
 )
 def test_names_of_secrets(name):
     assert is_secret(name, "x")
 
 
 HARMLESS = "user name passive bypass_checks compass key_directory private_key_file token_provider keyboard monkey fernet_keys_directory".split()
+HARMLESS += "password_min_length keystone_tokens_expiry token_ttl password_regex password_expires_days minimum_password_age pwd_max_age".split()
+HARMLESS += "memcache_security_strategy password_hash_algorithm password_hash_rounds bypass encompass sacred hotplug auth_type pinned_cpus".split()
 NO_TEXT = [("token_expiration", 3600), ("key", 7), ("no_password", True), ("password", ""), ("password", None), ("password_length", 32)]
 
 

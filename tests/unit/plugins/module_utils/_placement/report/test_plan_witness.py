@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_report import build_report
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_text import plan_text
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.run_plan import PlanRequest, plan_footprint
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_placement import plan_placement
 from tests.support.placement import controllers, question, servers
 
@@ -50,6 +51,32 @@ def test_a_witness_is_proposed_for_two_servers(current):
     # of two on one server, one is not needed
     assert ("without c2" in text) is bool(current)
     assert any("With a witness" in line for line in plan_text({**found, "services": []}))
+
+
+@pytest.mark.parametrize("current, spare", [(None, "c3"), ({"c1": "metal1", "c2": "metal1", "c3": "metal2"}, "c2")])
+def test_with_a_witness_the_superfluous_controller_is_named(current, spare):
+    found = report([*servers(8, 8), LAPTOP], controllers(3), current=current)
+    (text,) = found["advice"]
+    assert found["ha_grade"] == "restart" and "With laptop, metal1 and metal2 survive the loss of either server" in text
+    assert f"without {spare} (2 GiB of memory saved)" in text and "third machine" not in text
+
+
+@pytest.mark.parametrize(
+    "machines, number, words",
+    [
+        ([*servers(8, 8), LAPTOP], 3, "without c3"),
+        (servers(8, 8), 3, "With a witness, metal1 and metal2 survive"),
+        (servers(8, 8, 8), 2, "Request three controller VMs"),
+        (servers(8, 8, 8), 0, "Request three controller VMs"),
+        (servers(16), 3, "Add servers"),
+        (servers(8, 1), 2, "Add servers"),
+    ],
+)
+def test_required_availability_names_the_right_fix(machines, number, words):
+    asked = {"cluster": "lab", "servers": machines, "vms": controllers(number), "ha_required": True}
+    error = plan_footprint(PlanRequest(**asked)).error
+    assert error.path == "ha_required" and words in error.hint and "ha_required to false" in error.hint
+    assert ("Add servers" in error.hint) is (words == "Add servers")
 
 
 @pytest.mark.parametrize(
