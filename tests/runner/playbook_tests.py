@@ -41,6 +41,7 @@ class Uses:
 
     def __init__(self, root: pathlib.Path) -> None:
         self._root = root
+        self._used: dict[str, set[str]] = {}
         #: Name → the things of that name in the collection.
         self._names: dict[str, set[str]] = {}
         kinds = ("playbooks/*.yml", "playbooks/tasks/*.yml", "plugins/modules/*.py", "plugins/action/*.py", "plugins/filter/*.py", "plugins/lookup/*.py")
@@ -55,15 +56,19 @@ class Uses:
             return f"roles/{parts[1]}"
         return name.replace("playbooks/argument_specs/", "playbooks/")
 
-    @functools.cache
-    def of(self, thing: str) -> frozenset[str]:
+    def of(self, thing: str) -> set[str]:
         """What a thing uses directly."""
+        if thing not in self._used:
+            self._used[thing] = self._read(thing) - {thing}
+        return self._used[thing]
+
+    def _read(self, thing: str) -> set[str]:
         path = self._root / thing
         if path.is_dir():
             texts = [file.read_text("utf-8") for file in path.rglob("*") if file.suffix in (".yml", ".j2")]
-            return frozenset(found for text in texts for found in self._named(text)) - {thing}
+            return {found for text in texts for found in self._named(text)}
         if not path.is_file() or thing.startswith("plugins/modules/"):
-            return frozenset()
+            return set()
         text = path.read_text("utf-8")
         found = self._named(text, everything=thing.startswith("tests/")) | self._files(text)
         if path.suffix == ".py":
@@ -71,7 +76,7 @@ class Uses:
             found |= self._imports(tree, thing)
             if thing.startswith("tests/"):
                 found |= self._strings(tree) | self._names.get(path.stem.removeprefix("test_"), set())
-        return frozenset(found - {thing})
+        return found
 
     def _named(self, text: str, everything: bool = False) -> set[str]:
         """Things with their whole name.
@@ -116,13 +121,12 @@ class Uses:
 
     def distances(self, test: str) -> dict[str, int]:
         """Everything that a test uses → how far away it is, starting with itself."""
-        found = {test: 0}
-        queue = [test]
-        for thing in queue:
-            for used in sorted(self.of(thing)):
-                if used not in found:
-                    found[used] = found[thing] + 1
-                    queue.append(used)
+        found: dict[str, int] = {}
+        near = {test}
+        while near:
+            distance = max(found.values(), default=-1) + 1
+            found |= dict.fromkeys(near, distance)
+            near = {used for thing in near for used in self.of(thing)} - set(found)
         return found
 
 

@@ -133,6 +133,9 @@ def _read_first() -> None:
             with open(path, "rb") as file:
                 text = file.read()
             trees[text] = compile(text, path, "exec", ast.PyCF_ONLY_AST)
+            # only its imports are looked for, and every fork copies the tables of what is kept
+            lines = text.splitlines()
+            trees[text].body = [one for one in trees[text].body if any(b"import" in line for line in lines[one.lineno - 1 : one.end_lineno])]
 
     def parsed(text: bytes, *arguments: t.Any) -> t.Any:
         return trees.get(text) or compile(text, *arguments)

@@ -87,6 +87,14 @@ FAILING = {"name": "Fail", "fail": {"msg": "on metal1"}, "when": "inventory_host
         (["-i", "localhost,", "play.yml"], 0, [SHOWN], {"ansible.cfg": "[defaults]\ntimeout = 77\n"}, {"ANSIBLE_FORKS": "8"}),
         (["-i", "metal1,metal2", "--forks", "1", "play.yml"], 2, [FAILING, _debug("on the other")], {}, {"ANSIBLE_ANY_ERRORS_FATAL": "true"}),
         (["-i", "metal1,metal2", "--forks", "1", "play.yml"], 2, [FAILING, _debug("on the other")], {}, {}),
+        # a module, packed and run
+        (
+            ["-i", "localhost,", "-e", f"ansible_python_interpreter={sys.executable}", "play.yml"],
+            0,
+            [{"command": "echo run", "register": "ran"}, _debug("{{ ran.stdout }}")],
+            {},
+            {},
+        ),
         # plugins of the user and of the playbook
         (["-i", "localhost,", "play.yml"], 0, [_debug("of Ansible")], {"home/.ansible/plugins/action/debug.py": DEBUG}, {}),
         (["-i", "localhost,", "play.yml"], 0, [_debug("of Ansible")], {"action_plugins/debug.py": DEBUG}, {}),
