@@ -14,10 +14,16 @@ A test marked ``chapter`` needs the chapters before it in its file: after a fail
 from __future__ import annotations
 
 import os
+import pathlib
 import signal
+import sys
 import typing as t
 
 import pytest
+
+# The bytecode of tests, with pytest's assertions, and of what they import: kept, but not beside the files. Programs that they start keep none.
+sys.pycache_prefix = str(pathlib.Path(__file__).resolve().parents[1] / ".cache" / "bytecode")
+sys.dont_write_bytecode = False
 
 _FAILED = pytest.StashKey[t.Dict[str, str]]()
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import subprocess
-import sys
 import typing as t
 
 import yaml
+
+from tests.support.preloaded import ansible_playbook
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 #: An action plugin instead of a module: it answers from a file, and writes down the call, and the options with which ssh would connect.
@@ -80,8 +80,7 @@ class ControlNode:
             "ANSIBLE_LOCAL_TEMP": str(self.folder / "local"), "TMPDIR": str(self.folder), "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
         }  # fmt: skip
-        command = [str(pathlib.Path(sys.executable).with_name("ansible-playbook")), "-i", str(self.folder / "hosts.yml"), *options, playbook]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=self.folder)
+        done = ansible_playbook("-i", str(self.folder / "hosts.yml"), *options, playbook, cwd=self.folder, env=environment)
         return done.returncode, done.stdout + done.stderr
 
     def play(self, tasks: t.Any, host: str = "metal2", *options: str, **variables: t.Any) -> tuple[int, str]:

@@ -10,12 +10,12 @@ import json
 import os
 import pathlib
 import stat
-import subprocess
-import sys
 import typing as t
 
 import pytest
 import yaml
+
+from tests.support.preloaded import ansible_playbook
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NODES = """
@@ -57,8 +57,7 @@ def run(made: pathlib.Path, *more: str, code: int = 0) -> str:
         "ANSIBLE_CONFIG": str(made / "ansible.cfg"),
         "ANSIBLE_NOCOLOR": "1",
     }
-    argv = [str(pathlib.Path(sys.executable).with_name("ansible-playbook")), "reduced.footprint.export_metal", "-i", "nodes.yml"]
-    done = subprocess.run([*argv, *more], cwd=made, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
+    done = ansible_playbook("reduced.footprint.export_metal", "-i", "nodes.yml", *more, cwd=made, env=env, merged=True)
     assert done.returncode == code, done.stdout
     return done.stdout
 

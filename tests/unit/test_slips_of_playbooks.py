@@ -10,12 +10,12 @@ import concurrent.futures
 import os
 import pathlib
 import re
-import subprocess
-import sys
 import typing as t
 
 import pytest
 import yaml
+
+from tests.support.preloaded import ansible_playbook
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLAYBOOKS = sorted((ROOT / "playbooks").glob("*.yml"))
@@ -210,8 +210,7 @@ def runs(folder: pathlib.Path) -> dict[str, Done]:
             "ANSIBLE_NOCOLOR": "1",
             "COLUMNS": "1000",
         }
-        argv = [str(pathlib.Path(sys.executable).with_name("ansible-playbook")), f"reduced.footprint.{arguments[0]}", *arguments[1:]]
-        done = subprocess.run(argv, cwd=where, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
+        done = ansible_playbook(f"reduced.footprint.{arguments[0]}", *arguments[1:], cwd=where, env=env, merged=True)
         return Done(done.returncode, done.stdout)
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import subprocess
-import sys
+
+from tests.support.preloaded import ansible_playbook
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 INVENTORY = {
@@ -58,6 +58,5 @@ def test_address_in_a_play(tmp_path: pathlib.Path) -> None:
     ]
     (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "c1", "gather_facts": False, "tasks": tasks}]), "utf-8")
     settings = {"ANSIBLE_CONFIG": str(tmp_path / "ansible.cfg"), "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), "ANSIBLE_NOCOLOR": "1"}
-    argv = [str(pathlib.Path(sys.executable).with_name("ansible-playbook")), "-i", "hosts.json", "play.yml"]
-    done = subprocess.run(argv, cwd=tmp_path, env={**os.environ, **settings}, capture_output=True, text=True, check=False, timeout=180)
+    done = ansible_playbook("-i", "hosts.json", "play.yml", cwd=tmp_path, env={**os.environ, **settings})
     assert done.returncode == 0, done.stdout + done.stderr

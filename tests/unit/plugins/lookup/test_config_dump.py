@@ -13,8 +13,10 @@ import sys
 
 import pytest
 
+from tests.support.preloaded import ansible_playbook
+
 ROOT = pathlib.Path(__file__).resolve().parents[4]
-TOOLS = pathlib.Path(sys.executable).parent
+VAULT = str(pathlib.Path(sys.executable).with_name("ansible-vault"))
 INVENTORY = "[galera]\ndb1 ansible_connection=local\n"
 PLAY = """
 - name: Dump
@@ -27,19 +29,13 @@ PLAY = """
 """
 
 
-def call(folder: pathlib.Path, tool: str, *words: str) -> str:
-    """Run one of Ansible's tools in the folder; return its output."""
-    environment = {
+def environment(folder: pathlib.Path) -> dict[str, str]:
+    return {
         **os.environ,
         "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"),
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_VAULT_PASSWORD_FILE": str(folder / "password"),
     }
-    done = subprocess.run(
-        [str(TOOLS / tool), *words], cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize("encrypted", [True, False])
@@ -54,8 +50,9 @@ def test_variables_of_an_encrypted_file_are_masked(tmp_path: pathlib.Path, encry
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, "utf-8")
     if encrypted:
-        call(tmp_path, "ansible-vault", "encrypt", *variables)
-    output = call(tmp_path, "ansible-playbook", "-i", "first", "-i", "second/hosts", "-e", "@given.yml", "plays/play.yml")
+        subprocess.run([VAULT, "encrypt", *variables], cwd=tmp_path, env=environment(tmp_path), check=True, capture_output=True, timeout=120)
+    done = ansible_playbook("-i", "first", "-i", "second/hosts", "-e", "@given.yml", "plays/play.yml", cwd=tmp_path, env=environment(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
     for number, name in enumerate(variables):
-        assert f'"note{number}"' in output
-        assert (f"PLANTED{number}" in output) != encrypted, (name, output)
+        assert f'"note{number}"' in done.stdout
+        assert (f"PLANTED{number}" in done.stdout) != encrypted, (name, done.stdout)

@@ -14,6 +14,8 @@ import sys
 
 import pytest
 
+from tests.support.preloaded import ansible_playbook
+
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 INVENTORY = "[all]\n" + "".join(f"h{number} ansible_connection=local ansible_python_interpreter={sys.executable}\n" for number in range(8))
 PLAY = """
@@ -49,9 +51,8 @@ def play(folder: pathlib.Path, *words: str, ok: bool = True) -> str:
     settings = {"ANSIBLE_CONFIG": str(folder / "ansible.cfg"), "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache" / "collections"), "ANSIBLE_NOCOLOR": "1"}
     settings["ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED"] = "1"
     environment = dict(os.environ, **settings)
-    ansible = pathlib.Path(sys.executable).with_name("ansible-playbook")
-    argv = [str(ansible), "-i", "hosts", "--forks", "8", "-e", f"answer={folder / 'answer'}", *words, "play.yml"]
-    done = subprocess.run(argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120)
+    argv = ["-i", "hosts", "--forks", "8", "-e", f"answer={folder / 'answer'}", *words, "play.yml"]
+    done = ansible_playbook(*argv, cwd=folder, env=environment)
     assert (done.returncode == 0) == ok, done.stdout + done.stderr
     return done.stdout + done.stderr
 
