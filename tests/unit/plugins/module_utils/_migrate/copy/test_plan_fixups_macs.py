@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups import Context, fixups_diff, plan_fixups
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups import PATTERNS, Context, fixups_diff, plan_fixups
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_macs import StackChange, generated, is_generated, normal
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_network import NicChange, fix_network
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import DiskLayout, PlannedPartition
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_facts import read_tree
 
 OWN, SPOOFED, NEW = "02:ab:00:00:00:02", "02:cc:00:00:00:09", "52:54:00:11:22:33"
 OTHER, OTHER_NEW = "02:ab:00:00:00:03", "52:54:00:11:22:34"
@@ -131,3 +132,23 @@ def test_the_diff_shows_it():
 )
 def test_spellings(text, mac):
     assert normal(text) == mac
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/network/if-pre-up.d/mac",
+        "/etc/NetworkManager/dispatcher.d/mac",
+        "/etc/networkd-dispatcher/routable.d/mac",
+        "/etc/rc.local",
+        "/etc/rc.d/rc.local",
+        "/etc/systemd/system/mac.service",
+    ],
+)
+def test_scripts_that_may_set_an_address_are_read(tmp_path, path):
+    place = tmp_path / path.lstrip("/")
+    place.parent.mkdir(parents=True)
+    place.write_text(f"ip link set eno1 address {SPOOFED}\n")
+    assert list(read_tree(PATTERNS, str(tmp_path))) == [path]
+    (changed,) = [text for where, text in fix_network(read_tree(PATTERNS, str(tmp_path)), NICS).items() if where == path]
+    assert changed == f"ip link set eno1 address {NEW}\n"

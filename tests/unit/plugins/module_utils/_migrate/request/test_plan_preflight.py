@@ -190,6 +190,11 @@ def test_a_key_that_will_not_work_is_warned_of_in_check_mode():
     assert find_warnings({"login": ["The migration's key will not work"]}) == ["The migration's key will not work"]
 
 
+def test_options_that_the_vm_cannot_have_are_warned_of():
+    (warning,) = find_warnings(SOURCE, parse_spec(PARAMS), tree={"/etc/fstab": "UUID=x /srv ext4 journal_path=/dev/sdb1 0 2\n"})
+    assert warning.startswith("/srv: the VM mounts it without journal_path=/dev/sdb1")
+
+
 def test_an_excluded_file_system_is_named():
     warnings = find_warnings({"filesystems": [{**BACKUP, "fstype": "zfs"}]}, parse_spec({**PARAMS, "excludes": ["/srv/backup"]}))
     assert warnings == ["/srv/backup (zfs from /dev/sdb1) is not copied, as requested with excludes."]
