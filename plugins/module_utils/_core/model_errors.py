@@ -34,6 +34,10 @@ def kind_of(value: t.Any) -> str:
     return next((name for name, types in kinds if isinstance(value, types)), type(value).__name__)
 
 
+#: The Python libraries that modules about VMs use.
+VM_LIBRARIES = ("libvirt", "lxml", "jinja2", "yaml")
+
+
 class FootprintError(Exception):
     """Base class of all exceptions that this collection raises on purpose.
 
@@ -97,3 +101,18 @@ class CommandError(BackendError):
         self.argv = list(argv)
         self.rc = rc
         self.stderr = stderr
+
+
+def missing_libraries(*libraries: str) -> BackendError:
+    """Return the error about Python libraries that cannot be imported: all that are missing, and for which interpreter."""
+    # imported only before an error: each import slows down every run
+    import importlib.util
+    import sys
+
+    # one that is present may be broken, if no other is missing
+    absent = [each for each in libraries if importlib.util.find_spec(each) is None] or libraries
+    hint = f"Install {', '.join(f'python3-{each}' for each in absent)} (the role virt_host does so on virt hosts)"
+    if sys.executable != "/usr/bin/python3":
+        # a virtual environment, or a second version of Python: the packages may be installed, but for another one
+        hint += ", and set ansible_python_interpreter to /usr/bin/python3, for which these packages are"
+    return BackendError(f"the Python interpreter of this host, {sys.executable}, cannot import {', '.join(absent)}.", hint=f"{hint}.")

@@ -14,8 +14,7 @@ import typing as t
 import urllib.parse
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_packages import missing
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, missing_libraries
 
 try:
     import libvirt
@@ -119,7 +118,7 @@ def domain_addresses(uri: str, uuids: t.Sequence[str], source: str, timeout: flo
     :raises BackendError: the binding is not installed, or the connection failed.
     """
     if libvirt is None:
-        raise missing("libvirt")
+        raise missing_libraries("libvirt")
     kinds = {
         "lease": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE,
         "agent": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT,

@@ -15,8 +15,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_packages import missing
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, missing_libraries
 from ansible_collections.reduced.footprint.plugins.module_utils._network import model_network
 from ansible_collections.reduced.footprint.plugins.module_utils._network.model_interfaces_file import has_stanza, methods, sourced_patterns
 from ansible_collections.reduced.footprint.plugins.module_utils._network.model_network import Link, Profile
@@ -176,7 +175,7 @@ def _yaml() -> t.Any:
         # pylint: disable-next=import-outside-toplevel  # netplan depends on it
         import yaml
     except ImportError as error:
-        raise missing("yaml") from error
+        raise missing_libraries("yaml") from error
     return yaml
 
 

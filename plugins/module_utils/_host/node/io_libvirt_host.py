@@ -18,8 +18,7 @@ except ImportError:
     libvirt = None
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_packages import missing
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, missing_libraries
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import PoolCapacity
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import LOGICAL, NETWORK, POOL, FoundNetwork, made_uuid
 
@@ -38,7 +37,7 @@ class LibvirtHost:
 
     def __enter__(self) -> LibvirtHost:
         if libvirt is None:
-            raise missing("libvirt")
+            raise missing_libraries("libvirt")
         # prevents that libvirt also writes its errors to standard error
         libvirt.registerErrorHandler(lambda context, error: None, None)
         try:

@@ -86,9 +86,7 @@ class DomainHost:
 
     def __init__(self, uri: str) -> None:
         if LIBVIRT_ERROR is not None:
-            from ansible_collections.reduced.footprint.plugins.module_utils._core import model_packages
-
-            raise model_packages.missing(*model_packages.VM) from LIBVIRT_ERROR
+            raise model_errors.missing_libraries(*model_errors.VM_LIBRARIES) from LIBVIRT_ERROR
         # otherwise libvirt prints every error to stderr, including expected ones
         libvirt.registerErrorHandler(lambda unused, error: None, None)
         self.uri = uri

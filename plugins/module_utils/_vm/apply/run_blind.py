@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors, model_packages
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_moved, run_result
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_domain, xml_domain
@@ -24,7 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.template imp
 def unprepared(needed: t.Iterable[str], connect: t.Callable[[str], DomainHost]) -> str | None:
     """Why libvirt on this host cannot be queried, or documents not be rendered; ``None`` when both are possible."""
     if xml_domain.LXML_ERROR is not None or xml_template.JINJA2_ERROR is not None:
-        return model_packages.missing(*model_packages.VM).message
+        return model_errors.missing_libraries(*model_errors.VM_LIBRARIES).message
     try:
         for uri in needed:
             with connect(uri):

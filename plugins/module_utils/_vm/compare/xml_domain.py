@@ -44,9 +44,7 @@ def parse(text: str) -> t.Any:
     :raises DocumentSyntaxError: the XML is invalid.
     """
     if LXML_ERROR is not None:
-        from ansible_collections.reduced.footprint.plugins.module_utils._core import model_packages
-
-        raise model_packages.missing(*model_packages.VM) from LXML_ERROR
+        raise model_errors.missing_libraries(*model_errors.VM_LIBRARIES) from LXML_ERROR
     parser = etree.XMLParser(remove_blank_text=True, remove_comments=True, resolve_entities=False, no_network=True)
     try:
         document = etree.fromstring(text.strip().encode("utf-8"), parser)

@@ -15,18 +15,13 @@ import email
 import json
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors, model_packages
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_cloud_init
 
-_JINJA = "## template: jinja"
-_ARCHIVE = "#cloud-config-archive"
-_CONFIG = "#cloud-config"
+_JINJA, _CONFIG = "## template: jinja", "#cloud-config"
 #: The beginnings of user-data that cloud-init knows; the last ones are those of cloudbase-init (Windows).
 _STARTS = (_CONFIG, "#!", "#include", "#part-handler", "#cloud-boothook", "#ps1", "rem cmd", "<script", "<powershell")
-_V2 = {
-    "ethernets", "bonds", "bridges", "vlans", "wifis", "modems", "tunnels", "vrfs", "dummy-devices", "virtual-ethernets", "nm-devices", "openvswitch",
-}  # fmt: skip
-_MACS = ("macaddress", "mac_address")
+_V2 = ("ethernets bonds bridges vlans wifis modems tunnels vrfs dummy-devices virtual-ethernets nm-devices openvswitch version renderer").split()
 _HINT = "cloud-init would ignore it. Start it with '#cloud-config', '#!' or another format of cloud-init, or write a mapping instead of text."
 _NETWORK_HINT = "Use the format of cloud-init: version: 2 with ethernets, ... below it, or version: 1 with a list named config."
 
@@ -40,36 +35,28 @@ def check(seed: model_cloud_init.CloudInit, path: str) -> None:
     """
     if seed.user_data.strip():
         _user_data(seed.user_data, f"{path}.user_data")
-    if seed.network_config is not None:
-        network = _mapping(_load(seed.network_config, f"{path}.network_config"), f"{path}.network_config")
-        if network:
-            _network(network, f"{path}.network_config")
-    _mapping(_load(seed.meta_data, f"{path}.meta_data"), f"{path}.meta_data")
+    network = _mapping(_load(seed.network_config, f"{path}.network_config"), f"{path}.network_config", _NETWORK_HINT)
+    if network:
+        _network(network, f"{path}.network_config")
+    _mapping(_load(seed.meta_data, f"{path}.meta_data"), f"{path}.meta_data", _HINT)
 
 
 def _user_data(text: str, path: str) -> None:
-    if "mime-version:" in text[:4096].lower():
-        for part in email.message_from_string(text).walk():
-            content = part.get_payload(decode=True)
-            if isinstance(content, bytes) and part.get_content_type() in ("text/cloud-config", "text/cloud-config-archive"):
-                _config(content.decode("utf-8", "replace"), part.get_content_type().endswith("archive"), path)
-        return
     start = text.lstrip().lower()
-    if start.startswith(_JINJA):
+    if "mime-version:" in text[:4096].lower():
+        parts = ((part.get_content_type(), part.get_payload(decode=True)) for part in email.message_from_string(text).walk())
+        configs = [content.decode("utf-8", "replace") for kind, content in parts if kind == "text/cloud-config" and isinstance(content, bytes)]
+    elif start.startswith(_JINJA):
         # it cannot be parsed before it is rendered, but its own header must follow, or be the result of an expression
-        rest = start.partition("\n")[2].lstrip()
-        if not rest.lower().startswith((*_STARTS, "{")):
+        if not start.partition("\n")[2].lstrip().startswith((*_STARTS, "{")):
             raise model_errors.InputError("has no format after the line '## template: jinja'.", path, _HINT)
+        return
     elif not start.startswith(_STARTS):
         raise model_errors.InputError("has no format in its first line.", path, _HINT)
-    elif start.startswith(_CONFIG) and not start.startswith("#cloud-config-jsonp"):
-        _config(text, start.startswith(_ARCHIVE), path)
-
-
-def _config(text: str, archive: bool, path: str) -> None:
-    value = _load(text, path)
-    if value is not None and not isinstance(value, list if archive else dict):
-        raise model_errors.InputError(f"is {model_errors.kind_of(value)}, not {'a list' if archive else 'a mapping'}.", path, _HINT)
+    else:
+        configs = [text] if start.startswith(_CONFIG) and not start.startswith((f"{_CONFIG}-archive", f"{_CONFIG}-jsonp")) else []
+    for config in configs:
+        _mapping(_load(config, path), path, _HINT)
 
 
 def _network(value: dict[str, t.Any], path: str) -> None:
@@ -87,31 +74,31 @@ def _network(value: dict[str, t.Any], path: str) -> None:
             raise model_errors.InputError("is not a list of mappings with a type.", f"{path}.config", _NETWORK_HINT)
         return
     for key, devices in value.items():
-        if key in ("version", "renderer"):
-            continue
         if key not in _V2:
             raise model_errors.InputError("is not a known key; the indentation may be lost.", f"{path}.{key}", _NETWORK_HINT)
-        for name, device in _mapping(devices, f"{path}.{key}", empty=False).items():
-            if key != "openvswitch":
-                _mapping(device, f"{path}.{key}.{name}", empty=False)
+        if key not in ("version", "renderer", "openvswitch"):
+            for name, device in _mapping(devices, f"{path}.{key}", _NETWORK_HINT, empty=False).items():
+                _mapping(device, f"{path}.{key}.{name}", _NETWORK_HINT, empty=False)
 
 
 def _check_macs(value: t.Any, path: str) -> None:
     """Check that MACs are strings: YAML reads one whose parts are decimal numbers up to 59 as one number in the base of 60."""
     for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         where = f"{path}[{key}]" if isinstance(key, int) else f"{path}.{key}"
-        if key in _MACS and each is not None and not isinstance(each, str):
+        if key in ("macaddress", "mac_address") and each is not None and not isinstance(each, str):
             raise model_errors.InputError("is a number, not a MAC address.", where, "Write the address in quotes: without them, YAML can read it as a number.")
         _check_macs(each, where)
 
 
-def _mapping(value: t.Any, path: str, empty: bool = True) -> dict[str, t.Any]:
+def _mapping(value: t.Any, path: str, hint: str, empty: bool = True) -> dict[str, t.Any]:
     if isinstance(value, dict) or value is None and empty:
         return value or {}
-    raise model_errors.InputError(f"is {model_errors.kind_of(value)}, not a mapping.", path, _NETWORK_HINT if ".network_config" in path else _HINT)
+    raise model_errors.InputError(f"is {model_errors.kind_of(value)}, not a mapping.", path, hint)
 
 
-def _load(text: str, path: str) -> t.Any:
+def _load(text: str | None, path: str) -> t.Any:
+    if text is None:
+        return None
     body = text[len(model_cloud_init.HEADER) :] if text.startswith(model_cloud_init.HEADER) else text
     with contextlib.suppress(ValueError, RecursionError):
         value = json.loads(body)
@@ -121,14 +108,9 @@ def _load(text: str, path: str) -> t.Any:
     try:
         import yaml
     except ImportError as error:
-        raise model_packages.missing("yaml") from error
-
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """As in cloud-init."""
-
-    Loader.add_constructor("tag:yaml.org,2002:python/unicode", yaml.SafeLoader.construct_yaml_str)
+        raise model_errors.missing_libraries("yaml") from error
     try:
-        return yaml.load(text, Loader=Loader)
+        return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         # a line may have been added to the user's metadata

@@ -135,26 +135,19 @@ class RemoteVolumes(io_volume_pools.PoolVolumes):
         with io_domains.libvirt_errors(f"cannot read the volume {name}"):
             if volume.info()[1] > io_seed.MOST:
                 return None
-            content = self._read(volume)
+            content = self.read(volume.path())
         with contextlib.suppress(struct.error, UnicodeDecodeError, IndexError):
             return io_seed.files_of(content)
         return None
 
-    def head(self, path: str, length: int) -> bytes:
-        """The first bytes of a volume.
-
-        :raises BackendError: it cannot be read.
-        """
-        with io_domains.libvirt_errors(f"cannot read {path}"):
-            return self._read(self._connection.storageVolLookupByPath(path), length)
-
-    def _read(self, volume: t.Any, length: int = 0) -> bytes:
-        """The content of a volume; a length of 0 reads all of it."""
+    def read(self, path: str, length: int = 0) -> bytes:
+        """The first bytes of a volume; a length of 0 reads all of them."""
         parts: list[bytes] = []
-        stream = self._connection.newStream(0)
-        volume.download(stream, 0, length, 0)
-        stream.recvAll(lambda unused, data, more: parts.append(data), None)
-        stream.finish()
+        with io_domains.libvirt_errors(f"cannot read {path}"):
+            stream = self._connection.newStream(0)
+            self._connection.storageVolLookupByPath(path).download(stream, 0, length, 0)
+            stream.recvAll(lambda unused, data, more: parts.append(data), None)
+            stream.finish()
         return b"".join(parts)
 
     def write_seed(self, name: str, image: pathlib.Path) -> None:
@@ -262,7 +255,7 @@ def find_image(
         file = f"{name}{ending}"
         found = there.image(file)
         if found is not None:
-            io_images.refuse_packed(there.head(found.path, io_images.HEAD), found.path, where)
+            io_images.refuse_packed(there.read(found.path, io_images.HEAD), found.path, where)
             if ending in (".qcow2", ".raw") and found.format != ending[1:]:
                 raise model_errors.InputError(f"{found.path} has the suffix {ending}, but its format is {found.format}.", where, "Replace the image.")
             known[key] = found._replace(name=name)

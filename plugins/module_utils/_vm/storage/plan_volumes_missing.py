@@ -2,10 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a missing volume may be created: never in place of one the VM had, unless ``recreate_disks`` names it.
-
-The opposite: a volume that the VM did not have is never used instead of one from an image, unless ``adopt_disks`` names it.
-"""
+"""Whether a missing volume may be created: never in place of one the VM had, unless ``recreate_disks`` names it."""
 
 from __future__ import annotations
 
@@ -100,22 +97,6 @@ def _rescue(vm_name: str, disk: model_parts.Disk, lost: str) -> str:
     return (
         f"Do not stop the VM before its content is copied: virsh suspend {vm_name}; find the open file with ls -l /proc/PID/fd (PID of its QEMU "
         f"process, the link ends in '(deleted)'); cp --sparse=always /proc/PID/fd/N {lost}; then virsh destroy {vm_name} and run again."
-    )
-
-
-def unexpected(place: str, disk: model_parts.Disk, path: str) -> model_errors.RefusedError:
-    """The error for a disk whose volume exists, where a new one from an image is wanted."""
-    return model_errors.RefusedError(
-        f"a new disk from the image {disk.image} is wanted, but the volume {place} exists, which may be that of a removed VM.",
-        f"{path}.image",
-        f"To use it with its content: adopt_disks: [{disk.name}]. Otherwise remove the volume, or give the disk another name.",
-    )
-
-
-def nothing_to_adopt(place: str, path: str) -> model_errors.RefusedError:
-    """The error for a disk whose volume is to be adopted, but is missing."""
-    return model_errors.RefusedError(
-        f"adopt_disks names it, but the volume {place} does not exist.", path, "Restore it, or remove it from adopt_disks to get a new volume."
     )
 
 

@@ -35,7 +35,8 @@ def check(
     :raises RefusedError: the VM had that volume, and a new one would be empty; or its content is wanted.
     """
     if _named(disk, place, adopt):
-        raise plan_volumes_missing.nothing_to_adopt(source.path, path)
+        hint = "Restore it, or remove it from adopt_disks to get a new volume."
+        raise model_errors.RefusedError(f"adopt_disks names it, but the volume {source.path} does not exist.", path, hint)
     if seen is None:
         return
     plan_volumes_missing.refuse_missing(
@@ -60,14 +61,15 @@ def check_found(
     seen: run_look.Seen | None,
     adopt: t.Container[str],
 ) -> None:
-    """Check a disk with an image whose volume exists; see :func:`check`.
-
-    :raises RefusedError: the VM did not have that volume, and the caller does not name it.
-    """
+    """Check a disk with an image whose volume exists, as in :func:`check`: it must be the VM's own, or named by the caller."""
     # those of a killed run are in its metadata only
     had = [] if seen is None else [*_history(seen, store).places.values(), *(seen.owned.pending_disks if seen.owned else ())]
     if source.path not in had and not _named(disk, place, adopt):
-        raise plan_volumes_missing.unexpected(source.path, disk, path)
+        raise model_errors.RefusedError(
+            f"a new disk from the image {disk.image} is wanted, but the volume {source.path} exists, which may be that of a removed VM.",
+            f"{path}.image",
+            f"To use it with its content: adopt_disks: [{disk.name}]. Otherwise remove the volume, or give the disk another name.",
+        )
 
 
 def _named(disk: model_vm.Disk, place: model_storage.Pool, names: t.Container[str]) -> bool:

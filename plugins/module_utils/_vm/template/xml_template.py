@@ -109,9 +109,7 @@ class Template:
         self.jinja2 = is_jinja2(source)
         if self.jinja2:
             if JINJA2_ERROR is not None:
-                from ansible_collections.reduced.footprint.plugins.module_utils._core import model_packages
-
-                raise model_packages.missing(*model_packages.VM) from JINJA2_ERROR
+                raise model_errors.missing_libraries(*model_errors.VM_LIBRARIES) from JINJA2_ERROR
             self._missing: list[str] = []
             self._environment = _environment(self._missing)
             self._compiled, parsed = self._compile(source)

@@ -31,7 +31,6 @@ READ: list[t.Any] = [
     "\n  #Cloud-Config\nusers: []\n",
     "#cloud-config\n",
     "#cloud-config\n# nothing\n",
-    "#cloud-config\na: !!python/unicode x\n",
     "#cloud-config\n{\"users\": []}\n",
     "#!/bin/sh\n\techo: [\n",
     "#!/usr/bin/env python3\n",
@@ -71,7 +70,6 @@ IGNORED: list[tuple[str, str]] = [
     ("#cloud-config\npassword: !hunter2\n", YAML),
     ("#cloud-config\n- users\n", "is a list, not a mapping"),
     ("#cloud-config\nhunter2\n", "is text, not a mapping"),
-    ("#cloud-config-archive\na: b\n", "is a mapping, not a list"),
     (MIME.format(kind="text/cloud-config", text="a:\n- b\n   c: d"), YAML),
 ]  # fmt: skip
 
