@@ -35,7 +35,7 @@ options:
   boot_device:
     description:
       - First device from the next boot on. V(bios) enters the setup of the firmware, V(none) removes the boot device.
-      - It is set before the power state is changed.
+      - It is set and read back before the power state is changed. A controller that has not stored it is an error.
     type: str
     choices: [pxe, disk, cdrom, bios, none]
   boot_once:

@@ -36,6 +36,21 @@ def environment(name: str = "metal", packages: t.Sequence[str] = PACKAGES, optio
     return target
 
 
+def haproxy() -> tuple[str, dict[str, str]]:
+    """Return path and environment of HAProxy of the distribution, which is not installed, but downloaded once for this checkout."""
+    target = ROOT / ".cache" / "haproxy"
+    if not target.exists():
+        part = ROOT / ".cache" / f"haproxy-{os.getpid()}"
+        part.mkdir(parents=True)
+        argv = ["apt-get", "-o", "APT::Sandbox::User=root", "download", "haproxy", "liblua5.3-0", "libopentracing-c-wrapper0", "libopentracing1"]
+        subprocess.run(argv, check=True, cwd=part, capture_output=True)
+        for package in part.glob("*.deb"):
+            subprocess.run(["dpkg-deb", "-x", str(package), str(part)], check=True)
+            package.unlink()
+        part.rename(target)
+    return str(target / "usr" / "sbin" / "haproxy"), {"LD_LIBRARY_PATH": str(next((target / "usr" / "lib").glob("*-linux-gnu")))}
+
+
 def free_port() -> int:
     """Return a free port."""
     with socket.socket() as probe:

@@ -96,7 +96,7 @@ def fixture_site(place: t.Any, tmp_path_factory: pytest.TempPathFactory) -> t.It
         place.connection.defineXML(document.replace("<serial type='pty'>", f"<serial type='pty'><log file='{place.folder}/{name}.console' append='on'/>"))
     subprocess.run(["ip", "address", "add", f"{NETWORK}.1/24", "dev", place.bridge], check=True)
     accounts = {"operator": (PASSWORDS["operator"], "*"), "tenant": (PASSWORDS["tenant"], "old")}
-    with service.Service(place, folder / "service", accounts) as running, standalone.Ironic(folder / "ironic", f"{NETWORK}.1") as ironic:
+    with service.Service(place, folder / "service", accounts, [f"{NETWORK}.1"]) as running, standalone.Ironic(folder / "ironic", f"{NETWORK}.1") as ironic:
         written = export(folder, vms, running)
         ironic.run("create", str(written))
         nodes = {node["name"]: node for node in yaml.safe_load(written.read_text("utf-8"))["nodes"]}

@@ -24,6 +24,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._power import mo
 
 _POLL = 2.0
 _POLL_CYCLE = 0.5
+_POLL_STORED = 0.5
+# seconds until a controller shows boot settings that it has accepted
+_STORED = 5.0
 _MOST = 4 * 1024 * 1024
 _ROOT = "/redfish/v1/"
 _HEADERS = {"Accept": "application/json", "OData-Version": "4.0"}
@@ -31,6 +34,10 @@ _HEADERS = {"Accept": "application/json", "OData-Version": "4.0"}
 
 class NotAnsweringError(BackendError):
     """The controller does not answer, or not in a way that can be understood; it may be busy."""
+
+
+class PreconditionError(BackendError):
+    """The controller requires another version of the resource, or none."""
 
 
 class RedfishServer:
@@ -51,11 +58,15 @@ class RedfishServer:
         self._path: str | None = None
 
     def read(self) -> model_power.Power:
-        """Return the state of the server.
+        """Return the state of the server; boot settings that cannot be read are unknown.
 
         :raises BackendError: the controller does not answer, or has no such system.
         """
-        return model_redfish.power(self._system())
+        system = self._system()
+        try:
+            return model_redfish.power(self._with_pending(system))
+        except (BackendError, RefusedError):
+            return model_redfish.power(system)._replace(boot_device=None, boot_once=False, boot_mode=None)
 
     def check(self, boot: model_power.Boot | None, operation: str | None) -> None:
         """Check that the firmware has a boot device and a boot mode.
@@ -63,14 +74,55 @@ class RedfishServer:
         :raises UnsupportedError: it does not.
         """
         if boot:
-            model_redfish.boot_request(boot, self._system())
+            model_redfish.boot_request(boot, self._with_pending(self._system()))
 
-    def set_boot(self, change: model_power.Boot) -> None:
-        """Set boot device and boot mode."""
-        system = self._system()
-        # some controllers refuse a change without the version that was read
-        tag = system.get("@odata.etag")
-        self._request("PATCH", self._where(), model_redfish.boot_request(change, system), {"If-Match": tag} if isinstance(tag, str) else None)
+    def set_boot(self, change: model_power.Boot) -> model_power.Power:
+        """Set boot device and boot mode, and return what the controller has stored.
+
+        Only what changes is requested first: some controllers refuse a boot mode. Others reset what is missing in a request, so all settings follow.
+
+        :raises BackendError: the controller refuses the change, or has not stored it.
+        """
+        before = self._with_pending(self._system())
+        wanted = model_redfish.boot_request(change, before)
+        places = [path for path in (before.get(model_redfish.PENDING), self._where()) if path]
+        refused: BackendError | None = None
+        for place in places:
+            for body in (wanted, model_redfish.complete(wanted, before)):
+                try:
+                    self._patch(place, body)
+                except NotAnsweringError:
+                    raise
+                except BackendError as error:
+                    refused = error
+                    continue
+                found = self._stored(change, before)
+                if found:
+                    return found
+        raise refused or model_redfish.not_stored(change, self._with_pending(self._system()))
+
+    def _stored(self, change: model_power.Boot, before: model_redfish.Resource) -> model_power.Power | None:
+        """What was stored, ``None`` if it is not the change after a moment."""
+        deadline = time.monotonic() + _STORED
+        while True:
+            system = self._with_pending(self._system())
+            if model_redfish.is_stored(change, before, system):
+                return model_redfish.power(system)
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(_POLL_STORED)
+
+    def _patch(self, path: str, body: t.Any) -> None:
+        """Change a resource; some controllers require its version, and some of them not the one that they send."""
+        resource, header = self._answer("GET", path)
+        versions = model_redfish.versions(header, resource.get("@odata.etag"))
+        for version in versions:
+            try:
+                self._request("PATCH", path, body, {"If-Match": version} if version else None)
+                return
+            except PreconditionError:
+                if version == versions[-1]:
+                    raise
 
     def set_power(self, operation: str) -> None:
         """Request a change of the power state; it takes effect later."""
@@ -137,7 +189,18 @@ class RedfishServer:
     def _system(self) -> dict[str, t.Any]:
         return self._request("GET", self._where())
 
+    def _with_pending(self, system: dict[str, t.Any]) -> dict[str, t.Any]:
+        """The system with the boot settings of its next boot, which some controllers have in a resource of their own."""
+        path = model_redfish.pending(system)
+        return model_redfish.with_pending(system, path, self._request("GET", path)) if path else system
+
     def _request(self, method: str, path: str, body: t.Any = None, headers: t.Mapping[str, str] | None = None) -> dict[str, t.Any]:
+        return self._answer(method, path, body, headers)[0]
+
+    def _answer(
+        self, method: str, path: str, body: t.Any = None, headers: t.Mapping[str, str] | None = None
+    ) -> tuple[dict[str, t.Any], str | None]:
+        """The body of an answer, and the version of the resource in its header."""
         verify = self._bmc.verify_ca
         try:
             with open_url(
@@ -157,20 +220,20 @@ class RedfishServer:
                 use_netrc=False,
                 timeout=self._timeout,
             ) as answer:
-                data = answer.read(_MOST)
+                data, version = answer.read(_MOST), answer.headers.get("ETag")
         except urllib.error.HTTPError as error:
             raise self._refused(error, method, path) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise self._failed(error) from None
         if not data.strip():
-            return {}
+            return {}, version
         try:
             found = json.loads(data)
         except ValueError:
             found = None
         if not isinstance(found, dict):
             raise NotAnsweringError("the answer is not Redfish.", "bmc.address", "Check address and port; the BMC must have Redfish, and it must be enabled.")
-        return found
+        return found, version
 
     @staticmethod
     def _refused(error: urllib.error.HTTPError, method: str, path: str) -> BackendError | RefusedError:
@@ -186,6 +249,8 @@ class RedfishServer:
         what = f"{method} {path} failed with HTTP {error.code}{f': {text}' if text else ''}"
         if 300 <= error.code < 400:
             return BackendError(f"{what}: the BMC redirects.", "bmc.address", "Give the address that it redirects to; credentials are not sent elsewhere.")
+        if error.code in (412, 428):
+            return PreconditionError(f"{what}.")
         return NotAnsweringError(f"{what}.") if error.code in (408, 429, 500, 502, 503, 504) else BackendError(f"{what}.")
 
     @staticmethod

@@ -73,10 +73,11 @@ class VmMachine(io_domains.DomainHost):
                 f"this copy of the VM must not run, not even for a shutdown: the VM was moved to {note.to}.", "vm", "Use state: off.",
             )
 
-    def set_boot(self, change: model_power.Boot) -> None:
+    def set_boot(self, change: model_power.Boot) -> model_power.Power:
         """Set the first boot device of the definition; it is used from the next start."""
         if change.device:
             self.define(xml_boot.with_device(self.config_xml(self._uuid), change.device))
+        return self.read()
 
     def set_power(self, operation: str) -> None:
         """Change the power state; a shutdown is only requested."""

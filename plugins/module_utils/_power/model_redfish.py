@@ -41,6 +41,9 @@ _RESETS: t.Mapping[str, tuple[str, ...]] = {
 }
 _TARGETS: t.Mapping[str, str] = {PXE: "Pxe", DISK: "Hdd", CDROM: "Cd", FIRMWARE: "BiosSetup", NONE: "None"}
 _MODES: t.Mapping[str, str] = {UEFI: "UEFI", BIOS: "Legacy"}
+_SETTINGS = ("BootSourceOverrideTarget", "BootSourceOverrideEnabled", "BootSourceOverrideMode")
+#: Added to a system: the path of the resource with its settings for the next boot.
+PENDING = "pending"
 _MOST_NAMES = 10
 
 Resource = t.Mapping[str, t.Any]
@@ -186,6 +189,57 @@ def boot_request(change: Boot, system: Resource) -> dict[str, t.Any]:
         wanted["BootSourceOverrideTarget"] = _TARGETS[change.device]
         wanted["BootSourceOverrideEnabled"] = "Once" if change.once else "Continuous"
     return {"Boot": wanted}
+
+
+def complete(request: Resource, system: Resource) -> dict[str, t.Any]:
+    """Return a request for a change with the settings that remain as they are."""
+    now = _inside(system, "Boot")
+    return {"Boot": {**{name: now[name] for name in _SETTINGS if now.get(name)}, **request["Boot"]}}
+
+
+def pending(system: Resource) -> str | None:
+    """Return the path of the resource with the settings for the next boot; most systems have none.
+
+    :raises BackendError: it leads elsewhere.
+    """
+    found = _inside(system, "@Redfish.Settings", "SettingsObject")
+    return local(found["@odata.id"]) if found.get("@odata.id") else None
+
+
+def with_pending(system: Resource, path: str, settings: Resource) -> dict[str, t.Any]:
+    """Return a system with its settings for the next boot, if these are boot settings and not, for example, the boot order alone."""
+    boot = _inside(settings, "Boot")
+    return {**system, "Boot": {**_inside(system, "Boot"), **boot}, PENDING: path} if set(_SETTINGS) & set(boot) else dict(system)
+
+
+def versions(*tags: t.Any) -> list[str | None]:
+    """Return the values of If-Match to be tried, in this order.
+
+    :arg tags: the versions of a resource that a controller sends. Some of them are weak, which never match according to HTTP.
+    """
+    given = [tag for tag in tags if isinstance(tag, str) and tag.isascii() and tag.isprintable() and tag]
+    return list(dict.fromkeys([*given, *(tag.removeprefix("W/") for tag in given), None, "*"]))
+
+
+def is_stored(change: Boot, before: Resource, after: Resource) -> bool:
+    """Whether a system has the boot settings of a change, and those that it does not concern.
+
+    A device that is stored as continuous instead of once is accepted: some controllers have nothing else.
+    """
+    old, new = power(before), power(after)
+    device, once = (change.device, change.once) if change.device else (old.boot_device, old.boot_once)
+    return device == new.boot_device and (once or device == NONE or not new.boot_once) and (change.mode or old.boot_mode) in (None, new.boot_mode)
+
+
+def not_stored(change: Boot, system: Resource) -> BackendError:
+    """Return the error of a change that a controller has accepted and not stored."""
+    boot = _inside(system, "Boot")
+    found = ", ".join(str(boot.get(name))[:40] for name in _SETTINGS)
+    return BackendError(
+        f"the BMC accepted the change of the boot settings, and reports {found} afterwards. The power was not changed.",
+        BOOT_DEVICE if change.device else BOOT_MODE,
+        "Set it in the web interface of the BMC or in the setup of the firmware, or update the firmware of the BMC.",
+    )
 
 
 def _offered(boot: Resource, name: str, value: str, given: str, option: str) -> None:

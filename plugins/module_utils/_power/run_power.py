@@ -23,8 +23,8 @@ class Machine(t.Protocol):
     def check(self, boot: model_power.Boot | None, operation: str | None) -> None:
         """Check that it has boot settings, and that its power state may be changed; changes nothing."""
 
-    def set_boot(self, change: model_power.Boot) -> None:
-        """Change its boot settings."""
+    def set_boot(self, change: model_power.Boot) -> model_power.Power:
+        """Change its boot settings, and return its state as it was read afterwards."""
 
     def set_power(self, operation: str) -> None:
         """Request a change of its power state."""
@@ -103,8 +103,7 @@ def _ensure(found: Machine, wanted: model_power.Wish, check_mode: bool, timeout:
     found.check(plan.boot, plan.power)
     if check_mode:
         return PowerResult(bool(plan.actions), plan.actions, before, _expected(before, plan), warnings)
-    if plan.boot:
-        found.set_boot(plan.boot)
+    stored = found.set_boot(plan.boot) if plan.boot else before
     if plan.power == model_power.CYCLE:
         # its state is the same before and afterwards
         found.cycle(timeout)
@@ -114,7 +113,7 @@ def _ensure(found: Machine, wanted: model_power.Wish, check_mode: bool, timeout:
         after = found.wait(plan.final, timeout)
     else:
         after = found.read() if plan.actions else before
-    if plan.boot and plan.boot.once and plan.power is None and after.boot_device == plan.boot.device and not after.boot_once:
+    if plan.boot and plan.boot.once and not stored.boot_once:
         warnings += ("The boot device was set, but it is reported as continuous, not once: set another one after the boot.",)
     return PowerResult(bool(plan.actions), plan.actions, before, after, warnings)
 

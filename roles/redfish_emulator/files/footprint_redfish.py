@@ -10,16 +10,24 @@ reaches the socket of this application.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
 import typing as t
+from uuid import UUID
 from xml.etree import ElementTree
 
 import flask
 import libvirt
 from sushy_tools import error
 from sushy_tools.emulator import main
-from sushy_tools.emulator.resources import storage
+from sushy_tools.emulator.resources import managers, storage, vmedia
 from sushy_tools.emulator.resources.systems import libvirtdriver
 
 app = main.app
@@ -28,6 +36,10 @@ app = main.app
 HEADER = "X-Footprint-Systems"
 #: Copies of VMs that were moved to another host, and must not run here.
 MOVED = "/var/lib/reduced.footprint/moved"
+#: Threads of gunicorn, those that one account occupies at most, those that download media, and of these those of one account.
+THREADS, OWN, MEDIA, OWN_MEDIA = 64, 32, 16, 4
+_TURN_SECONDS = 20
+_DOWNLOAD = pathlib.Path(__file__).with_name("footprint_download.py")
 _STARTS = ("On", "ForceOn", "ForceRestart")
 _CONTAINER = "A container has no firmware, no boot device and no virtual media: only its power is controlled."
 # of the host, not of a system
@@ -77,24 +89,98 @@ class MachineDriver(Driver):
             return False
 
     def set_boot_image(self, identity: str, device: str, boot_image: str | None = None, write_protected: bool = True) -> None:
-        """Insert or eject a medium, and delete the copy of the former one, which sushy-tools leaves in the pool."""
-        before = self._media(identity)
-        super().set_boot_image(identity, device, boot_image, write_protected)
-        for path in before - self._media(identity):
-            try:
-                with libvirtdriver.libvirt_open(self._uri) as connection:
-                    connection.storageVolLookupByPath(path).delete()
-            except libvirt.libvirtError as failed:
-                # the medium is ejected nevertheless
-                self._logger.warning("The copy %s of an ejected medium was not deleted: %s", path, failed)
+        """Insert or eject a medium, and delete copies that are not used: sushy-tools leaves former ones, and those of failed requests, in the pool."""
+        try:
+            super().set_boot_image(identity, device, boot_image, write_protected)
+        finally:
+            self._clean(self._get_domain(identity, readonly=True))
 
-    def _media(self, identity: str) -> set[str]:
-        """The files in the drives that sushy-tools has copied for this system; their names end with its UUID."""
-        domain = self._get_domain(identity, readonly=True)
-        document = ElementTree.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
-        sources = (disk.find("source") for disk in document.iterfind("devices/disk") if disk.get("device") in ("cdrom", "floppy"))
-        paths = {source.get("file", "") for source in sources if source is not None}
-        return {path for path in paths if path.endswith(f"-{domain.UUIDString()}.img")}
+    def _clean(self, domain: t.Any) -> None:
+        """Delete the files that sushy-tools has copied for a system, whose UUID is in their names, and that are not in its drives."""
+        try:
+            document = ElementTree.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+            used = {source.get("file") for source in document.iterfind("devices/disk/source")}
+            with libvirtdriver.libvirt_open(self._uri) as connection:
+                for volume in connection.storagePoolLookupByName(self.STORAGE_POOL).listAllVolumes():
+                    if volume.name().endswith(f"-{domain.UUIDString()}.img") and volume.path() not in used:
+                        volume.delete()
+        except (libvirt.libvirtError, error.FishyError) as failed:
+            # the request was successful nevertheless
+            self._logger.warning("Copies of media of %s were not deleted: %s", domain.UUIDString(), failed)
+
+
+class Places:
+    """A number of places for each account."""
+
+    def __init__(self, number: int) -> None:
+        self._number, self._places, self._lock = number, dict[str, threading.BoundedSemaphore](), threading.Lock()
+
+    def take(self, name: str, seconds: float = 0) -> None:
+        """Occupy a place until the request has ended.
+
+        :arg seconds: how long to wait for one.
+        """
+        with self._lock:
+            places = self._places.setdefault(name, threading.BoundedSemaphore(self._number))
+        if not places.acquire(timeout=seconds):
+            raise error.FishyError("Too many requests at the same time: repeat it later.", code=503)
+        _held().callback(places.release)
+
+
+_requests, _media, _own_media, _turns = Places(OWN), Places(MEDIA), Places(OWN_MEDIA), Places(1)
+
+
+def _held() -> contextlib.ExitStack:
+    """What ends with the request."""
+    if "held" not in flask.g:
+        flask.g.held = contextlib.ExitStack()
+    return t.cast(contextlib.ExitStack, flask.g.held)
+
+
+class Media(vmedia.StaticDriver):
+    """Virtual media: downloaded by another process within limits, one at a time for each account, under a name that its server does not choose."""
+
+    def __init__(self, config: t.Mapping[str, t.Any], logger: t.Any) -> None:
+        super().__init__(config, logger)
+        self._folder = pathlib.Path(config["SUSHY_EMULATOR_STATE_DIR"], "media")
+        # what a service that was killed has left
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(mode=0o700)
+
+    def _get_image(self, image_url: t.Any, auth: t.Any, verify_media_cert: bool, custom_cert: str | None) -> tuple[str, str]:
+        """Return name and path of the file, which libvirt copies, and which is deleted when the request has ended."""
+        path = re.fullmatch("https?://[^/?#]+([^?#]*).*", str(image_url), re.DOTALL | re.IGNORECASE)
+        if not path:
+            raise error.BadRequest("Image must be a URL with http or https.")
+        for places, name, seconds in ((_own_media, _account(), 0), (_media, "", 0), (_turns, _account(), _TURN_SECONDS)):
+            places.take(name, seconds)
+        name = re.sub("[^A-Za-z0-9._-]", "_", path[1].rpartition("/")[2])[-64:] or "image.iso"
+        handle, file = tempfile.mkstemp(dir=self._folder, prefix=f"{name}.")
+        _held().callback(os.unlink, file)
+        limits = self._config["FOOTPRINT_MEDIA"]
+        request = {**limits, "url": image_url, "auth": auth, "verify": verify_media_cert, "certificate": custom_cert}
+        with os.fdopen(handle, "wb") as target:
+            argv = ["/usr/bin/python3", "-I", str(_DOWNLOAD)]
+            done = subprocess.run(argv, input=json.dumps(request).encode(), stdout=target, stderr=subprocess.PIPE, env={}, check=False)
+        if done.returncode:
+            reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2] or f"it takes more than {limits['seconds']} s"
+            raise error.FishyError(f"The medium cannot be downloaded: {reason[:300]}.", code=502 if done.returncode == 2 else 400)
+        return name, file
+
+
+class Managers(managers.FakeDriver):
+    """Managers whose time is their own; that of sushy-tools is shared."""
+
+    def set_datetime(self, datetime_value: t.Any, datetimelocaloffset_value: t.Any) -> None:
+        """Set the time of the manager of the request."""
+        self._times[_identity()] = {"DateTime": datetime_value, "DateTimeLocalOffset": datetimelocaloffset_value}
+
+    def get_datetime(self) -> dict[str, t.Any]:
+        """Return what was set for the manager of the request."""
+        known = self._times.get(_identity(), {})
+        return known if all(known.values()) else {}
+
+    _times: t.ClassVar[dict[str, dict[str, t.Any]]] = {}
 
 
 class NoStorage(storage.StaticDriver):
@@ -137,7 +223,7 @@ def _unsupported(self: t.Any, *unused: t.Any, **named: t.Any) -> t.NoReturn:
 
 for _name in (
     "set_boot_device", "get_boot_mode", "set_boot_mode", "get_secure_boot", "set_secure_boot", "get_total_cpus", "get_bios", "set_bios", "reset_bios",
-    "set_versions", "reset_versions", "get_boot_image", "set_boot_image", "get_simple_storage_collection", "get_processors", "get_http_boot_uri",
+    "set_versions", "reset_versions", "get_boot_image", "set_boot_image", "get_simple_storage_collection", "get_processors",
 ):  # fmt: skip
     setattr(ContainerDriver, _name, _unsupported)
 
@@ -147,6 +233,7 @@ class HostDriver:
 
     def __init__(self, drivers: t.Sequence[t.Any]) -> None:
         self._drivers = drivers
+        self._http_boot_uris: dict[str, t.Any] = {}
 
     @property
     def driver(self) -> str:
@@ -168,13 +255,17 @@ class HostDriver:
         """Whether a system is a container."""
         return isinstance(self._of(identity), ContainerDriver)
 
-    def find_or_create_storage_volume(self, data: t.Any) -> t.Any:
-        """Volumes are those of the first driver."""
-        return self._drivers[0].find_or_create_storage_volume(data)
+    def find_or_create_storage_volume(self, data: t.Any) -> t.NoReturn:
+        """Refuse it: sushy-tools would create a volume of any size in the pool of the host."""
+        raise error.NotSupportedError("VMs have no storage controllers.")
 
-    def set_http_boot_uri(self, uri: t.Any) -> t.Any:
-        """The address is kept by the first driver."""
-        return self._drivers[0].set_http_boot_uri(uri)
+    def set_http_boot_uri(self, uri: t.Any) -> None:
+        """Keep the address for the system of the request; sushy-tools has one for all."""
+        self._http_boot_uris[_identity()] = uri
+
+    def get_http_boot_uri(self, identity: str) -> t.Any:
+        """Return the address of a system."""
+        return self._http_boot_uris.get(identity)
 
     def __getattr__(self, name: str) -> t.Callable[..., t.Any]:
         def call(identity: str, *values: t.Any, **named: t.Any) -> t.Any:
@@ -207,8 +298,17 @@ def _listed(driver: t.Any) -> list[str]:
         return []
 
 
+def _account() -> str:
+    """The account, which is known by its VMs."""
+    return flask.request.headers.get(HEADER, "")
+
+
+def _identity() -> str:
+    return str((flask.request.view_args or {})["identity"])
+
+
 def _names() -> set[str]:
-    return {each.strip().lower() for each in flask.request.headers.get(HEADER, "").split(",") if each.strip()}
+    return {each.strip().lower() for each in _account().split(",") if each.strip()}
 
 
 def _permitted(driver: t.Any, uuid: str) -> bool:
@@ -219,7 +319,11 @@ def _permitted(driver: t.Any, uuid: str) -> bool:
 @app.before_request
 def restrict() -> None:
     """Check the account: its systems, and services that concern all of them."""
+    _requests.take(_account())
     arguments = flask.request.view_args or {}
+    with contextlib.suppress(KeyError, ValueError):
+        # a UUID has many forms, and settings are kept by one of them
+        arguments["identity"] = str(UUID(arguments["identity"]))
     if flask.request.endpoint == "thermal_resource":
         raise error.NotFound("VMs have no sensors.")
     if "identity" in arguments and flask.request.endpoint not in _SHARED:
@@ -229,6 +333,12 @@ def restrict() -> None:
             raise error.NotSupportedError(_CONTAINER)
     elif flask.request.method not in ("GET", "HEAD") and "*" not in _names():
         raise error.NotFound("This account may change its systems only.")
+
+
+@app.teardown_request
+def release(unused: BaseException | None) -> None:
+    """Delete the medium of a request, and release its places."""
+    _held().close()
 
 
 @app.route("/redfish")
@@ -273,3 +383,5 @@ def _drivers() -> t.Iterator[t.Any]:
 
 type(app).systems = HostDriver(list(_drivers()))
 type(app).storage = NoStorage(app.config, app.logger)
+type(app).vmedia = Media(app.config, app.logger)
+type(app).managers = Managers(app.config, app.logger, app.systems, app.chassis)

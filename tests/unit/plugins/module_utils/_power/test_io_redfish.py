@@ -29,6 +29,7 @@ class Controller:
     def __init__(self, folder: pathlib.Path) -> None:
         self.answers: dict[str, tuple[int, t.Any]] = {}
         self.requests: list[tuple[str, str, dict[str, str], t.Any]] = []
+        self.board: Board | None = None
         self.certificate = folder / "c.pem"
         argv = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=bmc"]
         argv += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(folder / "k.pem"), "-out", str(self.certificate)]
@@ -39,7 +40,11 @@ class Controller:
             def _answer(self) -> None:
                 size = int(self.headers.get("Content-Length") or 0)
                 outer.requests.append((self.command, self.path, dict(self.headers), json.loads(self.rfile.read(size)) if size else None))
-                status, body = outer.answers.get(self.path, (404, {}))
+                headers: t.Mapping[str, str] = {}
+                if outer.board and self.path in outer.board.paths and not (outer.board.hidden and self.path.endswith("/SD")):
+                    status, body, headers = outer.board.answer(*outer.requests[-1])
+                else:
+                    status, body = outer.answers.get(self.path, (404, {}))
                 if not status:
                     self.wfile.write(body)
                     self.close_connection = True
@@ -48,6 +53,8 @@ class Controller:
                 self.send_response(status)
                 if 300 <= status < 400:
                     self.send_header("Location", "https://127.0.0.1:1/elsewhere")
+                for name, value in headers.items():
+                    self.send_header(name, value)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
@@ -77,15 +84,126 @@ def fixture_controller(tmp_path: pathlib.Path) -> t.Iterator[Controller]:
     controller.server.server_close()
 
 
-def test_the_version_that_was_read_is_named_in_a_change(controller: Controller) -> None:
-    server = controller.connect()
-    controller.answers["/redfish/v1/Systems/1"] = (200, SYSTEM)
-    server.set_boot(model_power.Boot("pxe", True, None))
-    method, path, headers, body = controller.requests[-1]
-    assert (method, path, headers["If-Match"]) == ("PATCH", "/redfish/v1/Systems/1", 'W/"7"')
-    assert body == {"Boot": {"BootSourceOverrideTarget": "Pxe", "BootSourceOverrideEnabled": "Once"}}
-    server.set_power("off")
-    assert controller.requests[-1][0::3] == ("POST", {"ResetType": "ForceOff"})
+class Board:
+    """The boot settings of a controller with one of the deviations that are known from the field. A mock: this hardware is not available.
+
+    :arg kind: ``header`` requires If-Match, and sends the version in a header only. ``weak`` compares a weak version strongly. ``settings`` accepts
+        changes at the settings object only. ``ignores`` accepts a change and stores nothing. ``resets`` stores what is not in a change as its default.
+        ``star`` requires If-Match, and has no version. ``fixed`` refuses a change with the boot mode. ``late`` stores a change after two queries.
+        ``main`` offers a settings object that accepts a change and has no effect.
+    """
+
+    DEFAULTS: t.Mapping[str, str] = {"BootSourceOverrideTarget": "None", "BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideMode": "Legacy"}
+
+    def __init__(self, kind: str) -> None:
+        self.kind, self.version, self.powered = kind, 1, "Off"
+        self.boot = {**self.DEFAULTS, "BootSourceOverrideMode": "UEFI"}
+        self.pending = dict(self.boot)
+        self.late: list[dict[str, str]] = []
+        self.booted: list[str] = []
+        self.hidden = False
+        self.paths = ["/redfish/v1/Systems/1", "/reset", *(["/redfish/v1/Systems/1/SD"] if kind in ("settings", "main") else [])]
+
+    def answer(self, method: str, path: str, headers: dict[str, str], body: t.Any) -> tuple[int, t.Any, dict[str, str]]:
+        tag = f'W/"{self.version}"' if self.kind == "weak" else f'"{self.version}"'
+        if method == "POST":
+            # what the server boots from
+            self.booted.append(self.boot["BootSourceOverrideTarget"] if self.boot["BootSourceOverrideEnabled"] != "Disabled" else "disk")
+            self.powered = "On"
+            return 204, b"", {}
+        pending = path.endswith("/SD")
+        if method == "PATCH":
+            status = self._refusal(pending, headers.get("If-Match"), tag, body["Boot"])
+            if status:
+                return status, {"error": {"message": f"refused as {self.kind}"}}, {}
+            self.version += 1
+            self._store(pending, body["Boot"])
+            return 200, {}, {}
+        if self.late:
+            self.boot = self.late.pop() if len(self.late) == 1 else self.late.pop(0)
+        body = {"Boot": dict(self.pending if pending else self.boot)}
+        if not pending:
+            body.update({**SYSTEM, "PowerState": self.powered, **body})
+            if self.kind == "weak":
+                body["@odata.etag"] = tag
+            else:
+                body.pop("@odata.etag")
+            if len(self.paths) == 3:
+                body["@Redfish.Settings"] = {"SettingsObject": {"@odata.id": self.paths[2]}}
+        return 200, body, {} if self.kind == "star" else {"ETag": tag}
+
+    def _refusal(self, pending: bool, match: str | None, tag: str, boot: t.Any) -> int:
+        if self.kind in ("header", "weak", "star") and match is None:
+            return 428
+        if match not in (None, tag.removeprefix("W/"), "*" if self.kind == "star" else None):
+            return 412
+        return 400 if self.kind == "settings" and not pending or self.kind == "fixed" and "BootSourceOverrideMode" in boot else 0
+
+    def _store(self, pending: bool, boot: t.Any) -> None:
+        if self.kind == "ignores" or self.kind == "main" and pending:
+            return
+        after = {**(self.DEFAULTS if self.kind == "resets" else self.boot), **boot}
+        if self.kind == "late":
+            self.late = [self.boot, after]
+        else:
+            self.boot = self.pending = after
+
+
+BOOT = {"bmc": {}, "state": "on", "boot_device": "pxe", "boot_once": True, "boot_mode": None, "wait": True, "wait_timeout": 5}
+
+
+@pytest.fixture(name="board")
+def fixture_board(controller: Controller, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Board:
+    controller.board = Board(request.param)
+    monkeypatch.setattr(run_power, "machine", lambda params: controller.connect())
+    monkeypatch.setattr(io_redfish, "_STORED", 0.5)
+    monkeypatch.setattr(io_redfish, "_POLL_STORED", 0.05)
+    return controller.board
+
+
+@pytest.mark.parametrize("board", ["proper", "header", "weak", "settings", "resets", "star", "fixed", "late", "main"], indirect=True)
+def test_a_boot_device_is_stored_before_the_power_changes(board: Board) -> None:
+    done = run_power.ensure(BOOT, False)
+    assert board.booted == ["Pxe"] and done.changed and (done.after.boot_device, done.after.boot_once, done.after.boot_mode) == ("pxe", True, "uefi")
+    assert not done.warnings
+    assert not run_power.ensure(BOOT, False).changed and not run_power.ensure(BOOT, True).changed
+
+
+@pytest.mark.parametrize("board", ["weak"], indirect=True)
+def test_the_version_that_was_read_is_named_in_a_change(board: Board, controller: Controller) -> None:
+    run_power.ensure(BOOT, False)
+    tried = [(path, headers.get("If-Match"), body) for method, path, headers, body in controller.requests if method == "PATCH"]
+    wanted = {"Boot": {"BootSourceOverrideTarget": "Pxe", "BootSourceOverrideEnabled": "Once"}}
+    assert tried == [("/redfish/v1/Systems/1", version, wanted) for version in ('W/"1"', '"1"')]
+
+
+@pytest.mark.parametrize("board", ["resets"], indirect=True)
+def test_a_boot_mode_does_not_remove_the_boot_device(board: Board) -> None:
+    run_power.ensure({**BOOT, "state": None}, False)
+    assert run_power.ensure({**BOOT, "state": None, "boot_device": None, "boot_once": False, "boot_mode": "bios"}, False).changed
+    assert board.boot == {"BootSourceOverrideTarget": "Pxe", "BootSourceOverrideEnabled": "Once", "BootSourceOverrideMode": "Legacy"}
+
+
+@pytest.mark.parametrize("board", ["ignores"], indirect=True)
+def test_a_boot_device_that_is_not_stored_is_an_error_and_leaves_the_power(board: Board) -> None:
+    with pytest.raises(BackendError, match="accepted the change .* and reports None, Disabled, UEFI") as raised:
+        run_power.ensure(BOOT, False)
+    assert raised.value.path == "boot_device" and raised.value.hint and not board.booted
+    with pytest.raises(BackendError) as raised:
+        run_power.ensure({**BOOT, "boot_device": None, "boot_once": False, "boot_mode": "bios"}, False)
+    assert raised.value.path == "boot_mode" and not board.booted
+
+
+@pytest.mark.parametrize("board", ["settings"], indirect=True)
+def test_settings_that_cannot_be_read_are_unknown(board: Board, controller: Controller) -> None:
+    """A boot device depends on them, the power does not."""
+    controller.answers[board.paths[2]] = (500, {})
+    board.hidden = True
+    with pytest.raises(BackendError, match="GET /redfish/v1/Systems/1/SD failed with HTTP 500"):
+        run_power.ensure(BOOT, False)
+    assert not board.booted
+    done = run_power.ensure({**BOOT, "boot_device": None, "boot_once": False}, False)
+    assert done.after.state == "on" and (done.after.boot_device, done.after.boot_mode) == (None, None)
 
 
 @pytest.mark.parametrize(
