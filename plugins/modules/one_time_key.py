@@ -19,6 +19,7 @@ description:
     the system log.
   - The key is accepted for 24 hours. While it is in use, this time is extended every hour, for 14 days at most. With
     O(purpose=standby) and O(purpose=takeover) it is permanent.
+  - A key that was withdrawn or has expired runs nothing more, also in connections that are still open, and commands that are running are ended.
   - The worker of the migration or move withdraws the key when it ends. Use O(state=absent) for a key that was never used.
 extends_documentation_fragment:
   - reduced.footprint.attributes

@@ -263,6 +263,7 @@ def main(argv: t.Sequence[str]) -> int:
         return 2
     try:
         given = {**json.loads(sys.stdin.read() or "{}"), "name": argv[1]}
+        io_key_session.require()
         if os.environ.get(io_key_session.VARIABLE) and given.get("marker", key_marker(argv[1])) != key_marker(argv[1]):
             raise InputError(f"the key of {argv[1]} must not remove another key.", "marker")
         sys.stdout.write(json.dumps({"ok": answer(argv[0], given)}) + "\n")
