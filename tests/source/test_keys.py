@@ -162,20 +162,21 @@ def test_key_expires_and_is_renewed_up_to_its_limit(keyed: Keyed) -> None:
 
 def test_open_connection_ends_with_its_key(keyed: Keyed, tmp_path: pathlib.Path) -> None:
     control = ["-o", f"ControlPath={tmp_path}/control"]
-    master = subprocess.Popen([*keyed.remote.ssh_argv(), *control, "-M", "-N", keyed.source.admin])
+    # the first value of an option counts
+    argv = ["ssh", *control, *keyed.remote.ssh_argv()[1:]]
+    master = subprocess.Popen([*argv, "-M", "-N", keyed.source.admin])
     try:
         until = time.monotonic() + 30
         while subprocess.run(["ssh", *control, "-O", "check", keyed.source.admin], capture_output=True, check=False).returncode:
             assert time.monotonic() < until
             time.sleep(0.2)
-        ssh = [*keyed.remote.ssh_argv(), *control, keyed.source.admin]
+        ssh = [*argv, keyed.source.admin]
         install = model_one_time_key.install_command(f"/var/lib/reduced.footprint/lib/{'0' * 32}.zip")
         assert subprocess.run([*ssh, install], stdin=subprocess.DEVNULL, check=False, timeout=30).returncode == 0
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         with subprocess.Popen([*ssh, "rsync --server --sender -logDtpre.iLsfxCIvu . /"], **pipes) as running:
-            while "rsync --server" not in keyed.source.lab.ssh("laptop", "ps -eo args"):
-                assert time.monotonic() < until
-            assert running.poll() is None
+            while "rsync --server" not in (processes := keyed.source.lab.ssh("laptop", "ps -eo args")):
+                assert running.poll() is None and time.monotonic() < until, processes
             keyed.apply("absent")
             assert running.wait(20) == 126
         assert "rsync --server" not in keyed.source.lab.ssh("laptop", "ps -eo args")

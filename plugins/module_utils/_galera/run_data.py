@@ -24,6 +24,7 @@ import stat
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import rename
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariabackup import Mariabackup, digest, free, taken
@@ -112,7 +113,7 @@ def _copied(request: DataRequest, place: Directory, tool: Mariabackup, check_mod
         with _partial(place.aside) as partial:
             run(["cp", "--archive", "--reflink=auto", "--", str(place.data), str(partial)], hint="Free space there and run again.")
             run(["sync", "--file-system", "--", str(place.data.parent)])
-            os.rename(partial, place.aside)
+            rename(partial, place.aside, new=True)
     return actions
 
 
@@ -128,7 +129,7 @@ def _set_aside(request: DataRequest, place: Directory, tool: Mariabackup, check_
         partial = _empty_partial(place.data)
         partial.mkdir(mode=0o700)
         _hand_over(partial, owner)
-        os.rename(partial, place.data)
+        rename(partial, place.data, new=True)
         _relabel(place.data)
     return actions
 
@@ -165,7 +166,7 @@ def _prepared(request: DataRequest, place: Directory, tool: Mariabackup, check_m
             tool.tidy(partial)
             _hand_over(partial, place.owner())
             run(["sync", "--file-system", "--", str(partial)])
-            os.rename(partial, place.prepared)
+            rename(partial, place.prepared, new=True)
     return ["prepare"]
 
 
@@ -187,7 +188,8 @@ def _replaced(request: DataRequest, place: Directory, tool: Mariabackup, check_m
     if not check_mode:
         _stop(place)
         _move_away(place)
-        os.rename(place.prepared, place.data)
+        # it may be the empty one that a start of the server needed
+        rename(place.prepared, place.data, new=False)
         _relabel(place.data)
     return actions
 
@@ -202,7 +204,7 @@ def _move_away(place: Directory) -> None:
     if place.aside.exists():
         return
     if place.data.exists():
-        os.rename(place.data, place.aside)
+        rename(place.data, place.aside, new=True)
     else:
         place.aside.mkdir(mode=0o700)
 

@@ -67,7 +67,7 @@ def start(context: Context) -> None:
 def settle(context: Context) -> None:
     """Complete the move: the VM belongs to the destination, the old copy stays here, off, until the move is confirmed or returned."""
     held = context.journal.facts.get("held") or {}
-    context.ask("settle", autostart=bool(held.get("autostart", context.vm["autostart"])), source=context.vm["host"]["name"])
+    context.ask("settle", autostart=bool(held.get("autostart", context.vm["autostart"])), source=context.vm["host"]["name"], items=context.data)
     context.fence(MOVED)
 
 
@@ -156,7 +156,7 @@ def return_vm(context: Context) -> None:
             _check_there(context, discard)
             state = context.ask("state")["state"]
             # refused if the VM was moved on from there; nothing has changed then
-            context.ask("hold", note=vars(context.note(MOVING, to=context.vm["host"]["name"])))
+            context.ask("hold", note=vars(context.note(MOVING, to=context.vm["host"]["name"])), items=context.data)
             journal.facts.setdefault("was", state)
         cost, journal.downtime = journal.downtime, {"started": time.time()}
         journal.going = RETURNED
@@ -251,11 +251,10 @@ def _fetch(context: Context) -> None:
 
 def _leave(context: Context, keep: bool) -> None:
     """Remove the domain at the destination and, unless ``keep`` is set because they contain the only copy of its data, its files."""
-    data = [item for item in context.items if not item.base]
     context.ask("undefine", keep=keep)
     if keep:
-        paths = [*(item.path for item in data), *context.journal.facts.get("added", [])]
+        paths = [*(item["path"] for item in context.data), *context.journal.facts.get("added", [])]
         context.journal.facts["kept"] = [f"{context.spec.destination.name}:{path}" for path in paths]
     else:
-        context.ask("discard", timeout=_LONG, items=[item.as_dict() for item in data], finals=True)
-    context.ask("settle", note=context.journal.facts.get("before"))
+        context.ask("discard", timeout=_LONG, items=context.data)
+    context.ask("settle", note=context.journal.facts.get("before"), items=context.data if keep else [])

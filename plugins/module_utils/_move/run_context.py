@@ -72,6 +72,11 @@ class Context:
         return [Item(**each) for each in self.vm["items"]]
 
     @property
+    def data(self) -> list[dict[str, t.Any]]:
+        """Those that only the VM uses, for a command of the destination's agent."""
+        return [item.as_dict() for item in self.items if not item.base]
+
+    @property
     def copier(self) -> Copier:
         """rsync to and from the destination."""
         return Copier(self.remote.ssh_argv(), self.remote.address, self.spec.bandwidth_limit)

@@ -39,7 +39,7 @@ def preflight(context: Context) -> None:
         journal.facts["vm"] = vm = io_look.describe(found[0], found[1].uuid)
     journal.facts["from"], journal.facts["to"] = vm["host"]["name"], spec.destination.name
     there = context.ask("look", vm=vm)
-    if plan_move.arriving(there) and there["domain"] is not None:
+    if plan_move.arriving(there) and (there["domain"] is not None or there["arrived"]):
         # left by an earlier attempt, and never resumed
         clear_there(context)
         there = context.ask("look", vm=vm)
@@ -241,9 +241,11 @@ def clear_there(context: Context, everything: bool = False) -> None:
     context.ask("stop", cut=True)
     context.ask("undefine")
     items = [item for item in context.items if item.path not in context.journal.facts.get("bases", [])]
-    context.ask("discard", timeout=_LONG, items=[item.as_dict() for item in items], finals=True)
+    left = context.ask("discard", timeout=_LONG, items=[item.as_dict() for item in items], arrived=True)["left"]
+    if left:
+        context.journal.warnings.append(f"Not removed at the destination, because it is not known to have arrived with this move: {', '.join(left)}")
     if everything:
-        context.ask("settle", note=context.journal.facts.get("before"))
+        context.ask("settle", note=context.journal.facts.get("before"), items=[])
 
 
 def touched(context: Context) -> bool:

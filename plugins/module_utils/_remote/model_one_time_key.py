@@ -97,7 +97,8 @@ def parse_standby_key(name: str) -> tuple[str, str] | None:
 
 def install_command(target: str) -> str:
     """The shell command that installs the collection's code with an unrestricted key; only fixed words and a path created here."""
-    return f"test -s {target} || (umask 077; mkdir -p {LIBRARY} && cat > {target}.new && mv {target}.new {target})"
+    # a unit on that machine runs it after a power loss
+    return f"test -s {target} || (umask 077; mkdir -p {LIBRARY} && cat > {target}.new && sync {target}.new && mv {target}.new {target} && sync {LIBRARY})"
 
 
 def takeover_key(cluster: str, vm_id: str) -> str:

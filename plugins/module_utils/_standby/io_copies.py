@@ -21,7 +21,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, sync_path, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, rename, sync_path, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import STANDBY_PARTIAL, STANDBY_RECORD
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import standby_key
@@ -136,19 +136,17 @@ class CopyStore:
         for disk in copy.disks:
             partial = self.image(disk.path, _PARTIAL, disk.target)
             if os.path.lexists(partial):
-                sync_path(partial)
-                os.rename(partial, disk.file)
-            sync_path(os.path.dirname(disk.file))
+                rename(partial, disk.file, new=False)
+            else:
+                sync_path(os.path.dirname(disk.file))
         new = self.directory / f".{copy.id}"
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(mode=0o700)
         for target, values in digests.items():
             path = new / f"{target}.digests"
-            path.write_bytes(packed(values))
-            sync_path(path)
+            write_atomic(path, packed(values))
         write_atomic(new / "copy.json", copy.to_json())
-        os.rename(new, self.directory / copy.id)
-        sync_path(self.directory)
+        rename(new, self.directory / copy.id, new=False)
         (self.directory / "partial.json").unlink(missing_ok=True)
 
     # the partial copy
@@ -257,9 +255,7 @@ class CopyStore:
                     layer = below[-1]
                 else:
                     run(["qemu-img", "commit", "-q", "-d", "-b", layer, disk.file])
-                sync_path(layer)
-                os.rename(layer, disk.file)
-                sync_path(os.path.dirname(disk.file))
+                rename(layer, disk.file, new=False)
         if self.partial() is None:
             self.discard_partial()
 

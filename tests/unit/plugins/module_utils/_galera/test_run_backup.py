@@ -318,7 +318,7 @@ class Killed(BaseException):
 def test_killed_at_any_rename_it_is_completed(tmp_path, datadir, story, monkeypatch):
     unused, backup = made(tmp_path, datadir)
     more = {"file": str(tmp_path / "spool" / backup.file), "backup": backup}
-    real, killed = os.rename, 0
+    real, killed = run_data.rename, 0
     for number in itertools.count():
         for late in (False, True):
             shutil.rmtree(datadir.parent)
@@ -326,15 +326,15 @@ def test_killed_at_any_rename_it_is_completed(tmp_path, datadir, story, monkeypa
             (datadir / "ibdata1").write_text("old", encoding="ascii")
             countdown = itertools.count()
 
-            def rename(one, other, late=late, countdown=countdown, number=number):
+            def rename(one, other, *, new, late=late, countdown=countdown, number=number):
                 if next(countdown) == number:
                     if late:
-                        real(one, other)
+                        real(one, other, new=new)
                     raise Killed
-                real(one, other)
+                real(one, other, new=new)
 
             server = Server(datadir)
-            monkeypatch.setattr(run_data.os, "rename", rename)
+            monkeypatch.setattr(run_data, "rename", rename)
             try:
                 for state in story:
                     data(state, server, **(more if state == "prepared" else {}))
@@ -342,7 +342,7 @@ def test_killed_at_any_rename_it_is_completed(tmp_path, datadir, story, monkeypa
             except Killed:
                 finished = False
                 killed += 1
-            monkeypatch.setattr(run_data.os, "rename", real)
+            monkeypatch.setattr(run_data, "rename", real)
             for state in story:
                 data(state, server, **(more if state == "prepared" else {}))
             found = tree(datadir.parent)
