@@ -105,6 +105,21 @@ class Context:
         """Write the journal."""
         self.store.write(self.journal)
 
+    def decide(self, **values: t.Any) -> None:
+        """Set what decides which copy is the VM, and write the journal; if that fails, the context has what the disk has, and nothing was decided.
+
+        :raises OSError: the journal cannot be written.
+        """
+        before = {name: getattr(self.journal, name) for name in values}
+        vars(self.journal).update(values)
+        try:
+            self.save()
+        except OSError:
+            vars(self.journal).update(before)
+            on_disk = self.store.journal()
+            vars(self.journal).update({name: getattr(on_disk, name) for name in values})
+            raise
+
     def progress(self, **what: t.Any) -> None:
         """Record the progress in the journal, at most once per second."""
         self.journal.progress = {"phase": self.journal.phase, **what}

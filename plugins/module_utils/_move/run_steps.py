@@ -30,6 +30,7 @@ def preflight(context: Context) -> None:
     :raises FootprintError: the VM does not exist, or the move is not possible.
     """
     journal, spec = context.journal, context.spec
+    context.store.reserve()
     found = io_look.find(spec.cluster, spec.id, vm_uuid(spec.cluster, spec.id), spec.uri)
     if found is None:
         raise BackendError(f"the VM {spec.id} of the cluster {spec.cluster} does not exist on this host.")
@@ -119,6 +120,8 @@ def stop(context: Context) -> None:
 
 def _hold(context: Context) -> None:
     """Record the state to which a rollback returns, then fence the VM."""
+    # it may have been used since
+    context.store.reserve()
     facts = context.journal.facts
     facts["held"] = facts.get("held") or {"autostart": context.vm["autostart"], "running": facts["running"]}
     context.save()
@@ -183,10 +186,25 @@ def migrate(context: Context) -> None:
         record = there.domain(context.uuid)
         arrived(context, "gone" if record is None else record.state)
         # the following steps extend the downtime, so they use the open connection; the next phases repeat them if necessary
-        context.journal.switched = True
-        context.save()
+        _decide_paused(context)
         there.resume(context.uuid)
         context.journal.downtime["seconds"] = round(time.time() - context.journal.downtime["started"], 3)
+
+
+def _decide_paused(context: Context) -> None:
+    """Switch while the guest is paused; on a full disk, wait for space until a guest that starts again on the source is the smaller evil.
+
+    :raises OSError: there is no space.
+    """
+    until = time.monotonic() + context.spec.start_timeout
+    while True:
+        try:
+            context.decide(switched=True)
+            return
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(1)
 
 
 def arrived(context: Context, there: str) -> None:
@@ -203,8 +221,7 @@ def arrived(context: Context, there: str) -> None:
 
 def switch(context: Context) -> None:
     """Switch: from now on the VM is the copy at the destination."""
-    context.journal.switched = True
-    context.save()
+    context.decide(switched=True)
     context.fence(MOVED)
 
 

@@ -11,6 +11,7 @@ A killed worker leaves no state that matters: the standby keeps what it received
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import sys
 import time
@@ -263,6 +264,9 @@ def _main(job: Job, store: io_store.StandbyStore) -> int:
         sys.stderr.write(f"{job.id} is being moved, or was moved; it is not copied\n")
         return 0
     store.resume()
+    # without it, a full disk ends the copy
+    with contextlib.suppress(BackendError):
+        store.reserve()
     journal = store.journal()
     journal.renew(time.time())
     try:
