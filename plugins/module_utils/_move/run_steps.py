@@ -194,7 +194,7 @@ def migrate(context: Context) -> None:
 def _decide_paused(context: Context) -> None:
     """Switch while the guest is paused; on a full disk, wait for space until a guest that starts again on the source is the smaller evil.
 
-    :raises OSError: there is no space.
+    :raises OSError: the file system stays full.
     """
     until = time.monotonic() + context.spec.start_timeout
     while True:

@@ -185,10 +185,15 @@ class CopyStore:
         # without a complete copy, one of which an image is missing may be the only one that can be repaired
         copies = self.copies() or self._manifests()
         kept = {disk.file for copy in copies for disk in copy.disks}
-        kept |= {layer for path in kept for layer in self.layers(path)}
+        known = True
+        try:
+            kept |= {layer for path in kept for layer in self.layers(path)}
+        except BackendError:
+            # any image may be a layer, except for those of the partial copy
+            known = False
         for folder in {os.path.dirname(path) for path in kept} | self._folders():
             for path in pathlib.Path(folder).glob(f"{self.vm_id}-*.qcow2"):
-                if str(path) not in kept and self._own(path.name):
+                if str(path) not in kept and self._own(path.name) and (known or path.name.startswith(f"{self.vm_id}-{_PARTIAL}-")):
                     path.unlink()
         for left in self.directory.glob("*Z"):
             if left.name.startswith(".") or not (left / "copy.json").exists():
@@ -210,12 +215,16 @@ class CopyStore:
 
     @staticmethod
     def layers(path: str) -> list[str]:
-        """Return the images below an image."""
-        said = run(["qemu-img", "info", "--force-share", "--backing-chain", "--output=json", path], ok=(0, 1))
+        """Return the images below an image.
+
+        :raises BackendError: they cannot be read, so they are not known.
+        """
+        said = run(["qemu-img", "info", "--force-share", "--backing-chain", "--output=json", path])
         try:
-            return [each["filename"] for each in json.loads(said.stdout)][1:]
-        except (ValueError, KeyError, TypeError):
-            return []
+            unused, *below = [each["filename"] for each in json.loads(said.stdout)]
+            return below
+        except (ValueError, KeyError, TypeError) as error:
+            raise BackendError(f"qemu-img describes no image of {path}.") from error
 
     def allocated(self, disk: CopyDisk) -> list[tuple[int, int]]:
         """Return the extents that the partial image itself contains."""

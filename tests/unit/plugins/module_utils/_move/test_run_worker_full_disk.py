@@ -35,7 +35,7 @@ class Disk:
             while True:
                 stream.write(bytes(4096))
 
-    def fill_wholly(self):
+    def fill_completely(self):
         """Use the reserve as well."""
         (self.folder / "c1" / "reserve").unlink(missing_ok=True)
         self.fill()
@@ -123,7 +123,7 @@ def test_without_space_for_the_reserve_nothing_begins(world, disk, tmp_path):
 
 @pytest.mark.parametrize("phase", COPY_PHASES[COPY_PHASES.index("stop") : COPY_PHASES.index("start")])
 def test_what_is_not_on_the_disk_is_not_switched(world, disk, tmp_path, phase):
-    world.events[phase] = disk.fill_wholly
+    world.events[phase] = disk.fill_completely
     assert run(tmp_path) == 1
     # the VM runs here, and the disk has no other opinion
     assert world.done[-2:] == HERE and not world.store.journal().switched
@@ -138,7 +138,7 @@ def test_a_vm_that_does_not_start_at_the_destination_waits_for_space(world, disk
     """Neither copy may be started before the disk has it."""
     world.there = "broken"
     world.ask = lambda command, given=None, timeout=0: {"error": "no emulator.", "ran": False, "state": "off"}
-    world.events["start"] = disk.fill_wholly
+    world.events["start"] = disk.fill_completely
     assert run(tmp_path) == 1 and world.pauses
     journal = world.store.journal()
     assert world.done[-4:-2] == HERE and (journal.state, journal.switched) == ("failed", False)
@@ -149,7 +149,7 @@ def test_a_paused_guest_is_resumed_where_the_disk_says(world, disk, tmp_path, mo
     monkeypatch.setattr(run_steps.time, "sleep", waits.append)
     context = world.context()
     context.save()
-    disk.fill_wholly()
+    disk.fill_completely()
     monkeypatch.setattr(run_steps.time, "monotonic", lambda: float(len(waits)))
     with pytest.raises(OSError):
         run_steps._decide_paused(context)
@@ -164,7 +164,7 @@ def test_a_vm_that_returned_runs_where_the_disk_says(world, disk, tmp_path, monk
     facts = {"vm": {"uuid": "u", "uri": "qemu:///system", "items": [], "name": "c1", "autostart": True, "host": {"name": "metal1"}}, "held": {"running": True}}
     world.store.write(MoveJournal(name="c1", state=MOVED, started=1.0, switched=True, verified=True, downtime={"seconds": 2.0}, facts=facts))
     world.store.write_job({"action": RETURNED, "params": {"token": "2"}})
-    monkeypatch.setattr(run_back, "_fetch", lambda context: disk.fill_wholly() if full else disk.fill())
+    monkeypatch.setattr(run_back, "_fetch", lambda context: disk.fill_completely() if full else disk.fill())
     there = []
 
     def ask(command, given=None, timeout=0):
