@@ -2,10 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Read files, and write them atomically: after a power loss a file has either the old or the new content.
-
-All files and folders get their final names here, with :func:`write_atomic` or :func:`rename`; ``tests/unit/test_durable_names.py`` looks for others.
-"""
+"""Read files, and write and rename them atomically: after a power loss a file has either the old or the new content. Nothing else renames."""
 
 from __future__ import annotations
 

@@ -116,8 +116,7 @@ class Context:
             self.save()
         except OSError:
             vars(self.journal).update(before)
-            on_disk = self.store.journal()
-            vars(self.journal).update({name: getattr(on_disk, name) for name in values})
+            vars(self.journal).update({name: getattr(self.store.journal(), name) for name in values})
             raise
 
     def progress(self, **what: t.Any) -> None:

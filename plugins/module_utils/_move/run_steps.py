@@ -197,10 +197,9 @@ def _decide_paused(context: Context) -> None:
     :raises OSError: the file system stays full.
     """
     until = time.monotonic() + context.spec.start_timeout
-    while True:
+    while not context.journal.switched:
         try:
             context.decide(switched=True)
-            return
         except OSError:
             if time.monotonic() > until:
                 raise

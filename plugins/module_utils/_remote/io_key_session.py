@@ -64,8 +64,8 @@ def run(work: t.Callable[[], int], name: str, until: float, *, withdraws: bool =
                 _end(child)
                 raise
         if time.monotonic() - renewed > model_one_time_key.RENEW_EVERY:
-            renew(name, until)
             renewed = time.monotonic()
+            renew(name, until)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return code if code >= 0 else 128 - code
 

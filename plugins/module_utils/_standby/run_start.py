@@ -67,8 +67,6 @@ def start(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
                     raise RefusedError(f"{copy.vm} was started here by another run meanwhile.", "id", "Run it again, which completes an interrupted start.")
                 _refuse_obstacles(copy, host.domain(copy.uuid))
                 _make_disks(store, copy)
-                # that may have taken hours, in which others used the pool
-                _refuse_taken(copy)
                 # from now on a note is that of a later move
                 io_moved.forget(copy.uuid)
                 record = _claim(store, copy, params)
@@ -166,6 +164,8 @@ def _make_disks(store: io_copies.CopyStore, copy: Copy) -> None:
             os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             run([*with_us(), "qemu-img", "create", "-q", "-f", disk.format, target, str(disk.capacity)])
             _fill(disk, target, wanted, copy.id)
+        # that may have taken hours, in which others used the pool
+        _refuse_existing(copy)
     except BaseException:
         for target in made:
             remove_path(pathlib.Path(target))
@@ -196,19 +196,6 @@ def _claim(store: io_copies.CopyStore, copy: Copy, params: t.Mapping[str, t.Any]
     record = {"state": STARTED, "phase": CLAIMED, "at": time.time(), "copy": copy.id, "from": copy.source, "uuid": copy.uuid, "name": copy.name, "proof": proof}
     store.write_record(record)
     return record
-
-
-def _refuse_taken(copy: Copy) -> None:
-    """Refuse a start for which another file has taken the name of a disk, and remove the disks that were made.
-
-    :raises RefusedError: one has.
-    """
-    try:
-        _refuse_existing(copy)
-    except RefusedError:
-        for disk in copy.disks:
-            remove_path(pathlib.Path(_temporary(disk.path)))
-        raise
 
 
 def _place(copy: Copy) -> None:

@@ -137,7 +137,7 @@ START = {"id": "m", "cluster": "lab", "confirmed": "metal1"}
 def test_a_disk_of_another_vm_that_was_created_meanwhile_is_not_replaced(disk: CopyDisk, late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     store, final = io_copies.CopyStore("lab", "m"), pathlib.Path(disk.path)
     with monkeypatch.context() as patched:
-        where = "_claim" if late else "_make_disks"
+        where = "_claim" if late else "_fill"
         work = getattr(run_start, where)
 
         def meanwhile(*given: t.Any) -> t.Any:
