@@ -14,7 +14,7 @@ author:
 description:
   - Never deletes data. Data that is replaced or set aside is kept in a directory next to the data directory, named after O(label).
   - The same O(label) identifies the same operation. The next run completes one that was killed, and an operation that was completed
-    under a label is not repeated.
+    under a label is not repeated. In a restore, the position of the data decides whether it is that of the backup.
   - The server is stopped where required, and is not started again.
 extends_documentation_fragment:
   - reduced.footprint.attributes
@@ -29,8 +29,9 @@ options:
       - V(set_aside) renames the data directory and creates an empty one, so that the member copies all data from another member.
       - V(prepared) unpacks and prepares a backup next to the data directory; the server keeps running.
       - V(replaced) renames the data directory and moves the prepared data to its place.
+      - V(verified) records that the data is still that of the backup, when all other members are empty. From then on the backup counts as restored.
     type: str
-    choices: [copied, set_aside, prepared, replaced]
+    choices: [copied, set_aside, prepared, replaced, verified]
     required: true
   label:
     description: Identifies the operation; suffix of the directory with the previous data or the copy.
@@ -40,7 +41,8 @@ options:
     description: For O(state=prepared), the backup file on this host.
     type: path
   backup:
-    description: For O(state=prepared), the backup as M(reduced.footprint.galera_backup_info) returns it.
+    description: In a restore, the backup as M(reduced.footprint.galera_backup_info) returns it. With O(state=set_aside), data that the member
+      has received since its data was set aside is set aside as well.
     type: dict
   lock_timeout:
     description: Seconds to wait for another run of this module on this host to finish.
@@ -89,14 +91,14 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["copied", "set_aside", "prepared", "replaced"], "required": True},
+            "state": {"type": "str", "choices": ["copied", "set_aside", "prepared", "replaced", "verified"], "required": True},
             "label": {"type": "str", "required": True},
             "file": {"type": "path"},
             "backup": {"type": "dict"},
             "lock_timeout": {"type": "int", "default": 900},
             **SERVER_ARGUMENTS,
         },
-        required_if=[("state", "prepared", ("file", "backup"))],
+        required_if=[("state", "prepared", ("file", "backup")), ("state", "replaced", ("backup",)), ("state", "verified", ("backup",))],
         supports_check_mode=True,
     )
     given = module.params

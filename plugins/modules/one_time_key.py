@@ -21,6 +21,7 @@ description:
     O(purpose=standby) and O(purpose=takeover) it is permanent.
   - Before the key is placed, root's login shell and the settings of sshd for root are checked. If they would refuse the key or break its
     sessions, for example because of another C(AuthorizedKeysFile), C(AllowUsers), or text that C(.bashrc) prints, the task fails and names each cause.
+  - A key that was withdrawn or has expired runs nothing more, also in connections that are still open, and commands that are running are ended.
   - The worker of the migration or move withdraws the key when it ends. Use O(state=absent) for a key that was never used.
 extends_documentation_fragment:
   - reduced.footprint.attributes

@@ -19,7 +19,7 @@ from source_machine import SourceMachine
 from support import REPOSITORY
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
-from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest_wire, io_rsync, run_manifest_agent
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest_wire, io_rsync, model_one_time_key, run_manifest_agent
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import RemoteSource, ensure_key, key_marker
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import LIFETIME, RENEW_EVERY, expires_at, expiry
 
@@ -194,6 +194,35 @@ def test_key_expires_and_is_renewed_up_to_its_limit(keyed: Keyed) -> None:
     rewrite('expiry-time="[0-9]*"', 'expiry-time="20200101000000"')
     with pytest.raises((BackendError, CommandError), match="cannot be reached"):
         keyed.remote.ask("state")
+
+
+def test_open_connection_ends_with_its_key(keyed: Keyed, tmp_path: pathlib.Path) -> None:
+    control = ["-o", f"ControlPath={tmp_path}/control"]
+    # the first value of an option counts
+    argv = ["ssh", *control, *keyed.remote.ssh_argv()[1:]]
+    master = subprocess.Popen([*argv, "-M", "-N", keyed.source.admin])
+    try:
+        until = time.monotonic() + 30
+        while subprocess.run(["ssh", *control, "-O", "check", keyed.source.admin], capture_output=True, check=False).returncode:
+            assert time.monotonic() < until
+            time.sleep(0.2)
+        ssh = [*argv, keyed.source.admin]
+        install = model_one_time_key.install_command(f"/var/lib/reduced.footprint/lib/{'0' * 32}.zip")
+        assert subprocess.run([*ssh, install], stdin=subprocess.DEVNULL, check=False, timeout=30).returncode == 0
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        with subprocess.Popen([*ssh, "rsync --server --sender -logDtpre.iLsfxCIvu . /"], **pipes) as running:
+            while "rsync --server" not in (processes := keyed.source.lab.ssh("laptop", "ps -eo args")):
+                assert running.poll() is None and time.monotonic() < until, processes
+            keyed.apply("absent")
+            assert running.wait(20) == 126
+        assert "rsync --server" not in keyed.source.lab.ssh("laptop", "ps -eo args")
+        done = subprocess.run([*ssh, install], stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=30)
+        assert done.returncode == 126 and b"was withdrawn or has expired" in done.stderr
+        # the connection itself is still open: this was not sshd
+        assert master.poll() is None
+    finally:
+        master.terminate()
+        master.wait()
 
 
 def test_key_is_removed_when_the_source_leaves(keyed: Keyed) -> None:

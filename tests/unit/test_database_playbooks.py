@@ -13,8 +13,9 @@ import sys
 import typing as t
 
 import pytest
+import yaml
 
-from tests.support.control_node import ControlNode
+from tests.support.control_node import ROOT, ControlNode
 
 UUID = "aaaaaaaa-0000-11ef-8000-000000000001"
 GIVEN = {
@@ -61,6 +62,27 @@ def test_a_restore_to_another_host_empties_no_member(control: ControlNode) -> No
     wanted = "Nothing was changed. galera_restore_member: metal3 is not a member of the cluster. Use one of metal1, metal2"
     assert code != 0 and wanted in " ".join(output.split())
     assert {call["name"] for call in control.calls()} == {"controlplane_lock"}
+
+
+@pytest.mark.parametrize("restored", [None, "metal1", "metal2"])
+def test_data_is_replaced_until_a_restore_is_verified(control: ControlNode, restored: str | None) -> None:
+    """Whether a data directory exists says nothing: a member that was restarted has received that of the previous cluster."""
+    tasks = [task for task in yaml.safe_load((ROOT / "roles/galera/tasks/restore.yml").read_text("utf-8")) if "reduced.footprint.galera_data" in task]
+    found = {name: {"results": [{"stat": {"exists": exists}} for exists in (True, False, name == restored)]} for name in ("metal1", "metal2")}
+    given = {**GIVEN, "found": found, "__galera_backup": {"backup": {"name": "lab-1", "file": "lab-1.mbs.zst"}}, "__galera_spool": "/spool"}
+    before = {"ansible.builtin.set_fact": {"__galera_found_aside": "{{ found[inventory_hostname] }}"}}
+    code, output = control.play([before, *tasks], "virt", **given, __galera_restorer="metal1", galera_restore_round=1)
+    assert code == 0, output
+    calls = [(call["host"], call["arguments"]["state"]) for call in control.calls("galera_data")]
+    if restored:
+        # from this or another member
+        assert calls == []
+        return
+    # verified last: the others, which are emptied twice, have no data of the previous cluster then
+    assert calls[0] == ("metal1", "prepared") and calls[3:] == [("metal2", "set_aside"), ("metal1", "verified")]
+    assert sorted(calls[1:3]) == [("metal1", "replaced"), ("metal2", "set_aside")]
+    assert {call["arguments"]["label"] for call in control.calls("galera_data")} == {"before-lab-1"}
+    assert all(call["arguments"]["backup"]["name"] == "lab-1" for call in control.calls("galera_data"))
 
 
 @pytest.mark.parametrize("position", [100, -1])

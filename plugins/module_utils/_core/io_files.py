@@ -2,10 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Read files, and write them atomically: after a power loss a file has either the old or the new content."""
+"""Read files, and write and rename them atomically: after a power loss a file has either the old or the new content. Nothing else renames."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import pathlib
 import stat
@@ -65,27 +67,82 @@ def meminfo(root: str = "/") -> dict[str, int]:
     return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if row[2:] == ["kB"]}
 
 
-def write_atomic(path: str | os.PathLike[str], text: str, mode: int = 0o600, owner: tuple[int, int] | None = None) -> None:
+def make_folder(path: pathlib.Path, mode: int = 0o777) -> None:
+    """Create a folder and its parents, which survive a power loss; existing ones are kept."""
+    if path.is_dir():
+        return
+    make_folder(path.parent, mode)
+    # created by another process meanwhile
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=mode)
+    sync_path(path.parent)
+
+
+def write_atomic(
+    path: str | os.PathLike[str], text: str | bytes, mode: int = 0o600, owner: tuple[int, int] | None = None, *, new: bool = False
+) -> None:
     """Replace a file atomically, with a synced temporary file in the same directory.
 
     :arg owner: uid and gid; default those of this process.
+    :arg new: never replace a file.
+    :raises FileExistsError: with ``new``, there is one.
     """
     target = pathlib.Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     handle, temporary = tempfile.mkstemp(dir=str(target.parent), prefix=f".{target.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape") as stream:
+        with os.fdopen(handle, "wb") as stream:
             if owner:
                 os.fchown(stream.fileno(), *owner)
             os.fchmod(stream.fileno(), mode)
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
+            stream.write(text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape"))
+        rename(temporary, target, new=new)
     except BaseException:
-        os.unlink(temporary)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
         raise
-    sync_path(target.parent)
+
+
+def rename(source: str | os.PathLike[str], target: str | os.PathLike[str], *, new: bool, flush: bool = True) -> None:
+    """Rename a file or folder on the same file system, so that it survives a power loss with its content.
+
+    :arg new: never replace anything, on any file system; otherwise a file or an empty folder is replaced.
+    :arg flush: flush a file to the disk first; the content of a folder must have been flushed.
+    :raises FileExistsError: with ``new``, there is something.
+    :raises OSError: it cannot be renamed, or not be flushed.
+    """
+    if flush and not os.path.islink(source):
+        sync_path(source)
+    if new:
+        _rename_new(source, target)
+    else:
+        os.replace(source, target)
+    for folder in {os.path.dirname(os.path.abspath(each)) for each in (source, target)}:
+        sync_path(folder)
+
+
+def _rename_new(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
+    import ctypes  # most runs do not need it
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    here, no_replace = -100, 1  # AT_FDCWD, RENAME_NOREPLACE
+    if call is not None and call(here, os.fsencode(source), here, os.fsencode(target), no_replace) == 0:
+        return
+    number = ctypes.get_errno() if call is not None else errno.ENOSYS
+    if number not in (errno.EINVAL, errno.ENOSYS):
+        raise OSError(number, os.strerror(number), str(source), None, str(target))
+    # not supported by the file system: these never replace anything but an empty folder either
+    if os.path.isdir(source) and not os.path.islink(source):
+        os.mkdir(target)
+        os.rename(source, target)
+        return
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except FileExistsError:
+        # after a kill between both
+        if not os.path.samestat(os.lstat(source), os.lstat(target)):
+            raise
+    os.unlink(source)
 
 
 def sync_path(path: str | os.PathLike[str]) -> None:

@@ -6,13 +6,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import pathlib
 import stat
-import tempfile
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import sync_path, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import make_folder, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -51,25 +48,15 @@ def close_to_others(path: pathlib.Path) -> None:
 def create_once(path: pathlib.Path, text: str) -> bool:
     """Create a synced file with mode 0600; ``False`` if it already exists.
 
-    The file is created with a hard link, so it is complete, and exactly one of several concurrent callers succeeds, also on NFS.
+    It is renamed without replacing another one, so it is complete, and exactly one of several concurrent callers succeeds, also on NFS.
 
     :raises BackendError: the file cannot be written.
     """
     try:
-        _directories(path.parent)
-        handle, temporary = tempfile.mkstemp(dir=str(path.parent), prefix=".new-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(f"{text}\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-            try:
-                os.link(temporary, path)
-            except FileExistsError:
-                return False
-        finally:
-            os.unlink(temporary)
-        sync_path(path.parent)
+        make_folder(path.parent, 0o700)
+        write_atomic(path, f"{text}\n", new=True)
+    except FileExistsError:
+        return False
     except OSError as error:
         raise BackendError(
             f"cannot be written: {error.strerror}.", str(path), "Set footprint_secrets to a writable directory on a file system that supports hard links."
@@ -86,12 +73,3 @@ def replace(path: pathlib.Path, text: str) -> None:
         write_atomic(path, f"{text}\n")
     except OSError as error:
         raise BackendError(f"cannot be written: {error.strerror}.", str(path), "Make the user who runs Ansible the owner of it and its directory.") from error
-
-
-def _directories(path: pathlib.Path) -> None:
-    """Create the directory and its parents with mode 0700."""
-    if path.is_dir():
-        return
-    _directories(path.parent)
-    with contextlib.suppress(FileExistsError):  # created by another fork
-        path.mkdir(mode=0o700)

@@ -16,7 +16,7 @@ import stat
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, rename, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 
 _SYSTEM_DATABASES = frozenset(("mysql", "performance_schema", "sys", "information_schema", "lost+found"))
@@ -192,7 +192,7 @@ class MariaDb:
         partial = self.datadir.with_name(f"{self.datadir.name}.partial")
         partial.mkdir(mode=0o755, exist_ok=True)
         os.chown(partial, entry.pw_uid, entry.pw_gid)
-        os.rename(partial, self.datadir)
+        rename(partial, self.datadir, new=True)
         if shutil.which("restorecon"):
             run(["restorecon", "--", str(self.datadir)], ok=(0, 1))
 

@@ -15,7 +15,7 @@ import shutil
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, sync_path, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, rename, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariabackup import Mariabackup, digest, free, taken
@@ -141,11 +141,9 @@ def _scratch(path: pathlib.Path) -> t.Iterator[pathlib.Path]:
 def _publish(partial: pathlib.Path, folder: pathlib.Path, backup: Backup) -> None:
     """Rename a complete file to its final name. The metadata is written first, so that no file with that name lacks it."""
     os.chmod(partial, 0o600)
-    # after a transfer its content may be in memory only, and older backups are removed next
-    sync_path(partial)
     write_atomic(folder / f"{backup.file}{_NOTE}", backup.note(), 0o600)
-    os.replace(partial, folder / backup.file)
-    sync_path(folder)
+    # flushed: after a transfer its content may be in memory only, and older backups are removed next
+    rename(partial, folder / backup.file, new=False)
 
 
 def _clear(folder: pathlib.Path) -> None:

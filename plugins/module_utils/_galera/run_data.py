@@ -9,13 +9,18 @@ nothing after a completed one:
 
 * ``DATADIR.LABEL``: the previous data;
 * ``DATADIR.LABEL.prepared``: the backup's data, ready for the server;
+* ``DATADIR.LABEL.restored``: a file; the data was that of the backup when no member had any other data, so all later data began with it;
 * ``*.partial``: incomplete, created again.
+
+Until then, a member that was restarted may have received the data of the previous cluster from one that still had it. So the position decides
+whether data is that of the backup, and other data is set aside again, as ``DATADIR.LABEL.2`` and so on.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import pathlib
 import pwd
@@ -24,6 +29,7 @@ import stat
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import rename, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariabackup import Mariabackup, digest, free, taken
@@ -37,10 +43,10 @@ _GIB = 1 << 30
 class DataRequest:
     """The requested state of the data directory.
 
-    :arg state: ``copied``, ``set_aside``, ``prepared`` or ``replaced``.
+    :arg state: ``copied``, ``set_aside``, ``prepared``, ``replaced`` or ``verified``.
     :arg label: suffix of the directory with the copy or the previous data; the same label identifies the same operation.
     :arg file: backup file, for ``prepared``.
-    :arg backup: metadata of the backup, for ``prepared``.
+    :arg backup: metadata of the backup, for all states of its restore.
     """
 
     state: str
@@ -67,6 +73,7 @@ class Directory:
         self.data = pathlib.Path(os.path.realpath(database.datadir))
         self.aside = self.data.with_name(f"{self.data.name}.{check_name(label, 'label')}")
         self.prepared = self.aside.with_name(f"{self.aside.name}.prepared")
+        self.restored = self.aside.with_name(f"{self.aside.name}.restored")
 
     def owner(self) -> tuple[int, int, int]:
         """Return uid, gid and mode of the data directory, else of the one set aside, else the defaults of the packages."""
@@ -82,6 +89,10 @@ class Directory:
         """Return whether the previous data is set aside, and a server has data again: not yet one that was emptied to join."""
         return self.aside.exists() and (self.data / "mysql").is_dir()
 
+    def holds(self, backup: Backup | None) -> bool:
+        """Return whether the server is stopped and has the data of the backup and nothing else; a position that cannot be read is another one."""
+        return backup is not None and self.complete() and self.stopped() and self.database.recover_position() == (backup.uuid, backup.seqno)
+
     def stopped(self) -> bool:
         """Return whether the server is stopped."""
         return self.database.unit_state().get("ActiveState") in ("inactive", "failed")
@@ -94,7 +105,7 @@ def ensure_data(request: DataRequest, database: MariaDb, tool: Mariabackup, *, c
     :raises RefusedError: there is not enough space, or the data directory is a mount point, which cannot be renamed.
     """
     place = Directory(database, request.label)
-    work = {"copied": _copied, "set_aside": _set_aside, "prepared": _prepared, "replaced": _replaced}[request.state]
+    work = {"copied": _copied, "set_aside": _set_aside, "prepared": _prepared, "replaced": _replaced, "verified": _verified}[request.state]
     with host_lock("galera-data", request.lock_timeout):
         actions = work(request, place, tool, check_mode)
     return DataResult(bool(actions), tuple(actions), str(place.aside))
@@ -112,15 +123,17 @@ def _copied(request: DataRequest, place: Directory, tool: Mariabackup, check_mod
         with _partial(place.aside) as partial:
             run(["cp", "--archive", "--reflink=auto", "--", str(place.data), str(partial)], hint="Free space there and run again.")
             run(["sync", "--file-system", "--", str(place.data.parent)])
-            os.rename(partial, place.aside)
+            rename(partial, place.aside, new=True)
     return actions
 
 
 def _set_aside(request: DataRequest, place: Directory, tool: Mariabackup, check_mode: bool) -> list[str]:
-    if place.aside.exists() and place.data.is_dir():
+    # in a restore, what a member has received since is data of the previous cluster
+    again = request.backup is not None and place.complete()
+    if place.aside.exists() and place.data.is_dir() and not again:
         return []
     _require_renaming(place)
-    actions = ([] if place.aside.exists() or place.stopped() else ["stop"]) + ["set aside"]
+    actions = ([] if place.stopped() or (place.aside.exists() and not again) else ["stop"]) + ["set aside"]
     if not check_mode:
         _stop(place)
         owner = place.owner()
@@ -128,13 +141,13 @@ def _set_aside(request: DataRequest, place: Directory, tool: Mariabackup, check_
         partial = _empty_partial(place.data)
         partial.mkdir(mode=0o700)
         _hand_over(partial, owner)
-        os.rename(partial, place.data)
+        rename(partial, place.data, new=True)
         _relabel(place.data)
     return actions
 
 
 def _prepared(request: DataRequest, place: Directory, tool: Mariabackup, check_mode: bool) -> list[str]:
-    if place.prepared.exists() or place.complete():
+    if place.prepared.exists() or place.restored.exists() or place.holds(request.backup):
         return []
     if not request.file or not request.backup:
         raise InputError("a backup is required.", path="file", hint="Set file, and set backup to the result of galera_backup_info.")
@@ -165,30 +178,39 @@ def _prepared(request: DataRequest, place: Directory, tool: Mariabackup, check_m
             tool.tidy(partial)
             _hand_over(partial, place.owner())
             run(["sync", "--file-system", "--", str(partial)])
-            os.rename(partial, place.prepared)
+            rename(partial, place.prepared, new=True)
     return ["prepare"]
 
 
 def _replaced(request: DataRequest, place: Directory, tool: Mariabackup, check_mode: bool) -> list[str]:
-    if place.complete() and not place.prepared.exists():
+    if place.restored.exists() or (not place.prepared.exists() and place.holds(request.backup)):
         return []
     if not place.prepared.exists():
         if check_mode:
             return ["replace"]
         raise RefusedError(f"{place.prepared} does not exist.", hint="Prepare the backup's data first, with the same label.")
     _require_renaming(place)
-    if place.aside.exists() and place.data.is_dir() and any(place.data.iterdir()):
-        # an earlier run set the previous data aside on this member, which has not joined since
-        raise RefusedError(
-            f"{place.data} has files, although its previous data is in {place.aside}.",
-            hint="Move this directory away if nothing in it is needed, or use another label (galera_restore_round).",
-        )
     actions = ([] if place.stopped() else ["stop"]) + ["replace"]
     if not check_mode:
         _stop(place)
         _move_away(place)
-        os.rename(place.prepared, place.data)
+        # it may be the empty one that a start of the server needed
+        rename(place.prepared, place.data, new=False)
         _relabel(place.data)
+    return actions
+
+
+def _verified(request: DataRequest, place: Directory, tool: Mariabackup, check_mode: bool) -> list[str]:
+    if place.restored.exists() or check_mode:
+        return []
+    actions = [] if place.stopped() else ["stop"]
+    _stop(place)
+    if not place.holds(request.backup):
+        raise RefusedError(
+            f"{place.data} does not have the position of the backup: the member was started, and has received other data.",
+            hint="Run again, which sets this data aside and restores the backup.",
+        )
+    write_atomic(place.restored, "")
     return actions
 
 
@@ -198,11 +220,13 @@ def _stop(place: Directory) -> None:
 
 
 def _move_away(place: Directory) -> None:
-    """Rename the data directory, once; if there is none, create an empty directory to record that this step is done."""
+    """Rename the data directory, unless it is empty again; if there is none, create an empty directory to record that this step is done."""
     if place.aside.exists():
-        return
-    if place.data.exists():
-        os.rename(place.data, place.aside)
+        if place.data.is_dir() and any(place.data.iterdir()):
+            free_names = (place.aside.with_name(f"{place.aside.name}.{number}") for number in itertools.count(2))
+            rename(place.data, next(path for path in free_names if not path.exists()), new=True)
+    elif place.data.exists():
+        rename(place.data, place.aside, new=True)
     else:
         place.aside.mkdir(mode=0o700)
 

@@ -71,7 +71,7 @@ def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
     permanent = params["purpose"] in model_one_time_key.PERMANENT
     until = 0 if permanent else int(time.time()) + model_one_time_key.LIMIT
     expires = None if permanent else model_one_time_key.expiry(time.time() + model_one_time_key.LIFETIME)
-    command = _command(params["purpose"], name, until, check_mode)
+    command = _command(params["purpose"], name, until, public_key.split()[1], check_mode)
     line = f"{model_one_time_key.options(addresses, expires, command)} {public_key}"
     if not check_mode:
         if params["purpose"] == model_one_time_key.MIGRATE:
@@ -89,12 +89,13 @@ def _address(text: str, index: int) -> str:
         raise InputError(f"{text!r} is not an IP address.", f"allowed_from[{index}]", "Use the address from which the other host connects.") from error
 
 
-def _command(purpose: str, name: str, until: int, check_mode: bool) -> str:
+def _command(purpose: str, name: str, until: int, key: str, check_mode: bool) -> str:
     library = str(io_units.code_path() if check_mode else io_units.keep_code())
     if not _PYTHON.match(sys.executable):
         hint = "Set ansible_python_interpreter to a path without special characters."
         raise InputError(f"The path {sys.executable!r} cannot be used in authorized_keys.", hint=hint)
-    return f"/usr/bin/env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={library} {sys.executable} -m {model_one_time_key.DISPATCH} {purpose} {name} {until}"
+    program = f"PYTHONPATH={library} {sys.executable} -m {model_one_time_key.DISPATCH}"
+    return f"/usr/bin/env PYTHONDONTWRITEBYTECODE=1 {program} {purpose} {name} {until} {key}"
 
 
 def _diff(before: str | None, after: str | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ import pathlib
 import pwd
 import time
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, sync_path, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, rename, sync_path, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 
 _MODE = 0o600
@@ -82,8 +82,7 @@ class KeyRepository:
         waiting = self.path / f".{number}.new"
         write_atomic(waiting, key, _MODE)
         self._chown(waiting)
-        os.replace(waiting, self.path / str(number))
-        sync_path(self.path)
+        rename(waiting, self.path / str(number), new=False)
 
     def remove(self, number: int) -> None:
         """Remove one key."""

@@ -15,13 +15,14 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import meminfo
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_size
-from ansible_collections.reduced.footprint.plugins.module_utils._move.io_place import partial
+from ansible_collections.reduced.footprint.plugins.module_utils._move.io_place import has_arrived, partial
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import DISK, STATE, Item
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost, DomainRecord, libvirt, libvirt_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_host_network import kind_of, networks
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import macs_of, parse, text_of
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import PoolMounts
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.model_storage import IMAGES_FOLDER, inside
@@ -325,11 +326,14 @@ def look(vm: t.Mapping[str, t.Any], uri: str) -> dict[str, t.Any]:
         "links": [name for name in vm["links"] if kind_of(name)],
         "existing": {},
         "half": {},
+        "arrived": [],
     }
     for item in vm["items"]:
         path = item["path"]
         if os.path.lexists(path):
             facts["existing"][path] = 0 if os.path.isdir(path) else os.stat(path).st_size
+            if note is not None and note.state == ARRIVING and has_arrived(Item(**item), vm["uuid"]):
+                facts["arrived"].append(path)
         half = partial(path)
         if os.path.lexists(half):
             facts["half"][path] = tree_size(str(half)) if half.is_dir() else half.stat().st_blocks * 512

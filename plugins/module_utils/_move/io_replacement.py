@@ -10,7 +10,7 @@ import os
 import pathlib
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_records
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import sync_path
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import rename
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_replacement import Replacement, parse_replacement
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/replaced")
@@ -41,5 +41,4 @@ def forget_refusal(name: str) -> None:
 def set_aside(path: pathlib.Path, suffix: str) -> None:
     """Rename a disk of the old VM; does nothing if an interrupted run has done it."""
     if os.path.lexists(path):
-        path.rename(path.with_name(path.name + suffix))
-        sync_path(path.parent)
+        rename(path, path.with_name(path.name + suffix), new=True)

@@ -126,11 +126,12 @@ def _of_the_names(vm: Facts, there: Facts) -> t.Iterator[Problem]:
         yield Problem(f"another domain at the destination has the name {vm['name']} (UUID {there['name_taken']}).", "Rename or remove it.", "destination.host")
     for mac, name in there["macs_taken"].items():
         yield Problem(f"the domain {name} at the destination has the MAC {mac}.", "Change the MAC of one of the two domains.", "destination.host")
-    if from_this_move or domain is not None:
-        # files of an earlier attempt are replaced; an existing domain is already reported
+    if domain is not None:
+        # already reported
         return
     for item in items_of(vm):
-        if item.path in there["existing"] and not item.base:
+        # what arrived with an earlier attempt is removed
+        if item.path in there["existing"] and item.path not in there["arrived"] and not item.base:
             yield Problem(f"{item.path} already exists at the destination.", _SHARED, "destination.host")
 
 

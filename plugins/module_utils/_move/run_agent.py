@@ -77,7 +77,7 @@ def _place(given: Given) -> dict[str, t.Any]:
     for item in items:
         if given.get("empty") and item.carried == DISK:
             io_place.make_empty(item)
-    io_place.place(items)
+    io_place.place(items, given["uuid"])
     _refresh(given["uri"], items)
     return {}
 
@@ -175,10 +175,10 @@ def _undefine(given: Given) -> dict[str, t.Any]:
 
 def _discard(given: Given) -> dict[str, t.Any]:
     items = _items(given)
-    gone = io_place.discard(items, finals=bool(given.get("finals")))
+    gone, left = io_place.discard(items, given["uuid"] if given.get("arrived") else None)
     if gone:
         _refresh(given["uri"], items)
-    return {"removed": gone}
+    return {"removed": gone, "left": left}
 
 
 def _refuse_moved_on(uuid: str, source: str) -> None:
@@ -206,6 +206,7 @@ def _hold(given: Given) -> dict[str, t.Any]:
     note = Moved(**given["note"])
     with host_lock("domains", _LOCK):
         _refuse_moved_on(note.uuid, note.to)
+        io_place.settle(_items(given))
         io_moved.write(note)
     return {}
 
@@ -218,6 +219,7 @@ def _settle(given: Given) -> dict[str, t.Any]:
     if given.get("autostart") is not None:
         with host_lock("domains", _LOCK), DomainHost(given["uri"]) as host:
             host.set_autostart(uuid, bool(given["autostart"]))
+    io_place.settle(_items(given))
     if given.get("note"):
         # the VM was moved away from here before, which is still the case
         io_moved.write(Moved(**given["note"]))
@@ -263,6 +265,7 @@ def main(argv: t.Sequence[str]) -> int:
         return 2
     try:
         given = {**json.loads(sys.stdin.read() or "{}"), "name": argv[1]}
+        io_key_session.require()
         if os.environ.get(io_key_session.VARIABLE) and given.get("marker", key_marker(argv[1])) != key_marker(argv[1]):
             raise InputError(f"the key of {argv[1]} must not remove another key.", "marker")
         sys.stdout.write(json.dumps({"ok": answer(argv[0], given)}) + "\n")

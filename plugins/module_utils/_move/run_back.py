@@ -58,8 +58,7 @@ def start(context: Context) -> None:
     context.ask("stop", cut=True)
     if context.ask("state")["state"] not in ("off", "gone"):
         raise BackendError(f"at the destination {answer['error']} It cannot be stopped there either.", hint="Check the domain at the destination.")
-    journal.switched = False
-    context.save()
+    context.decide(switched=False)
     roll_back(context, f"start: at the destination {answer['error']}")
     raise RolledBack(journal.reason or "")
 
@@ -67,7 +66,7 @@ def start(context: Context) -> None:
 def settle(context: Context) -> None:
     """Complete the move: the VM belongs to the destination, the old copy stays here, off, until the move is confirmed or returned."""
     held = context.journal.facts.get("held") or {}
-    context.ask("settle", autostart=bool(held.get("autostart", context.vm["autostart"])), source=context.vm["host"]["name"])
+    context.ask("settle", autostart=bool(held.get("autostart", context.vm["autostart"])), source=context.vm["host"]["name"], items=context.data)
     context.fence(MOVED)
 
 
@@ -86,8 +85,7 @@ def confirm(context: Context) -> None:
         ran = (journal.facts.get("held") or {}).get("running", True)
         if state not in (("running",) if ran else ("running", "off")):
             raise RefusedError(f"the VM is {state} at the destination, not running.", "state", "Start it there, or move it back with state: returned.")
-        journal.going = CONFIRMED
-        context.save()
+        context.decide(going=CONFIRMED)
     context.fence(GONE)
     kept = _remove_here(context)
     with host_lock("domains", 300), DomainHost(context.uri) as host:
@@ -156,23 +154,24 @@ def return_vm(context: Context) -> None:
             _check_there(context, discard)
             state = context.ask("state")["state"]
             # refused if the VM was moved on from there; nothing has changed then
-            context.ask("hold", note=vars(context.note(MOVING, to=context.vm["host"]["name"])))
+            context.ask("hold", note=vars(context.note(MOVING, to=context.vm["host"]["name"])), items=context.data)
             journal.facts.setdefault("was", state)
-        cost, journal.downtime = journal.downtime, {"started": time.time()}
-        journal.going = RETURNED
-        context.save()
+        if journal.going != RETURNED:
+            context.store.reserve()
+        cost = journal.downtime
+        context.decide(going=RETURNED, downtime={"started": time.time()})
         if not lost:
             _stop_there(context, cost)
+        try:
             # also if the domain was undefined there: its disks contain its data, and without them this fails
-            if not discard:
-                try:
-                    _fetch(context)
-                except (FootprintError, OSError):
-                    _stay_there(context, cost)
-                    raise
-        journal.switched = False
-        journal.facts["discarded"] = discard
-        context.save()
+            if not lost and not discard:
+                _fetch(context)
+            journal.facts["discarded"] = discard
+            context.decide(switched=False)
+        except (FootprintError, OSError):
+            if not lost:
+                _stay_there(context, cost)
+            raise
     if not lost and io_guard.is_guarded(str(context.vm["name"])):
         # its guard has no answer since a restart of this host; but the VM is off at the destination, to which it belonged
         io_guard.permit(str(context.vm["name"]))
@@ -251,11 +250,10 @@ def _fetch(context: Context) -> None:
 
 def _leave(context: Context, keep: bool) -> None:
     """Remove the domain at the destination and, unless ``keep`` is set because they contain the only copy of its data, its files."""
-    data = [item for item in context.items if not item.base]
     context.ask("undefine", keep=keep)
     if keep:
-        paths = [*(item.path for item in data), *context.journal.facts.get("added", [])]
+        paths = [*(item["path"] for item in context.data), *context.journal.facts.get("added", [])]
         context.journal.facts["kept"] = [f"{context.spec.destination.name}:{path}" for path in paths]
     else:
-        context.ask("discard", timeout=_LONG, items=[item.as_dict() for item in data], finals=True)
-    context.ask("settle", note=context.journal.facts.get("before"))
+        context.ask("discard", timeout=_LONG, items=context.data)
+    context.ask("settle", note=context.journal.facts.get("before"), items=context.data if keep else [])

@@ -72,6 +72,11 @@ class Context:
         return [Item(**each) for each in self.vm["items"]]
 
     @property
+    def data(self) -> list[dict[str, t.Any]]:
+        """Those that only the VM uses, for a command of the destination's agent."""
+        return [item.as_dict() for item in self.items if not item.base]
+
+    @property
     def copier(self) -> Copier:
         """rsync to and from the destination."""
         return Copier(self.remote.ssh_argv(), self.remote.address, self.spec.bandwidth_limit)
@@ -99,6 +104,20 @@ class Context:
     def save(self) -> None:
         """Write the journal."""
         self.store.write(self.journal)
+
+    def decide(self, **values: t.Any) -> None:
+        """Set what decides which copy is the VM, and write the journal; if that fails, the context has what the disk has, and nothing was decided.
+
+        :raises OSError: the journal cannot be written.
+        """
+        before = {name: getattr(self.journal, name) for name in values}
+        vars(self.journal).update(values)
+        try:
+            self.save()
+        except OSError:
+            vars(self.journal).update(before)
+            vars(self.journal).update({name: getattr(self.store.journal(), name) for name in values})
+            raise
 
     def progress(self, **what: t.Any) -> None:
         """Record the progress in the journal, at most once per second."""

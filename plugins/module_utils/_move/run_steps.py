@@ -30,6 +30,7 @@ def preflight(context: Context) -> None:
     :raises FootprintError: the VM does not exist, or the move is not possible.
     """
     journal, spec = context.journal, context.spec
+    context.store.reserve()
     found = io_look.find(spec.cluster, spec.id, vm_uuid(spec.cluster, spec.id), spec.uri)
     if found is None:
         raise BackendError(f"the VM {spec.id} of the cluster {spec.cluster} does not exist on this host.")
@@ -39,7 +40,7 @@ def preflight(context: Context) -> None:
         journal.facts["vm"] = vm = io_look.describe(found[0], found[1].uuid)
     journal.facts["from"], journal.facts["to"] = vm["host"]["name"], spec.destination.name
     there = context.ask("look", vm=vm)
-    if plan_move.arriving(there) and there["domain"] is not None:
+    if plan_move.arriving(there) and (there["domain"] is not None or there["arrived"]):
         # left by an earlier attempt, and never resumed
         clear_there(context)
         there = context.ask("look", vm=vm)
@@ -119,6 +120,8 @@ def stop(context: Context) -> None:
 
 def _hold(context: Context) -> None:
     """Record the state to which a rollback returns, then fence the VM."""
+    # it may have been used since
+    context.store.reserve()
     facts = context.journal.facts
     facts["held"] = facts.get("held") or {"autostart": context.vm["autostart"], "running": facts["running"]}
     context.save()
@@ -183,10 +186,24 @@ def migrate(context: Context) -> None:
         record = there.domain(context.uuid)
         arrived(context, "gone" if record is None else record.state)
         # the following steps extend the downtime, so they use the open connection; the next phases repeat them if necessary
-        context.journal.switched = True
-        context.save()
+        _decide_paused(context)
         there.resume(context.uuid)
         context.journal.downtime["seconds"] = round(time.time() - context.journal.downtime["started"], 3)
+
+
+def _decide_paused(context: Context) -> None:
+    """Switch while the guest is paused; on a full disk, wait for space until a guest that starts again on the source is the smaller evil.
+
+    :raises OSError: the file system stays full.
+    """
+    until = time.monotonic() + context.spec.start_timeout
+    while not context.journal.switched:
+        try:
+            context.decide(switched=True)
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(1)
 
 
 def arrived(context: Context, there: str) -> None:
@@ -203,8 +220,7 @@ def arrived(context: Context, there: str) -> None:
 
 def switch(context: Context) -> None:
     """Switch: from now on the VM is the copy at the destination."""
-    context.journal.switched = True
-    context.save()
+    context.decide(switched=True)
     context.fence(MOVED)
 
 
@@ -241,9 +257,11 @@ def clear_there(context: Context, everything: bool = False) -> None:
     context.ask("stop", cut=True)
     context.ask("undefine")
     items = [item for item in context.items if item.path not in context.journal.facts.get("bases", [])]
-    context.ask("discard", timeout=_LONG, items=[item.as_dict() for item in items], finals=True)
+    left = context.ask("discard", timeout=_LONG, items=[item.as_dict() for item in items], arrived=True)["left"]
+    if left:
+        context.journal.warnings.append(f"Not removed at the destination, because it is not known to have arrived with this move: {', '.join(left)}")
     if everything:
-        context.ask("settle", note=context.journal.facts.get("before"))
+        context.ask("settle", note=context.journal.facts.get("before"), items=[])
 
 
 def touched(context: Context) -> bool:

@@ -113,7 +113,7 @@ def _has_ended(context: Context) -> bool:
 
 
 def _complete(context: Context, action: str) -> None:
-    """Carry out an action. If the destination does not answer while the VM is off on both hosts, wait for it, then try again.
+    """Carry out an action. If the destination does not answer, or a disk is full, while the VM is off on both hosts, wait, then try again.
 
     :raises FootprintError: the action failed, and the VM runs on one of the hosts, or was not running before.
     """
@@ -122,10 +122,13 @@ def _complete(context: Context, action: str) -> None:
             carry_out(context, action)
             return
         except Exception as error:
-            if context.unanswered is None or not is_off(context.journal, action):
+            if (context.unanswered is None and not isinstance(error, OSError)) or not is_off(context.journal, action):
                 raise
             run_jobs.log_unexpected(context.store, error)
-        _await_destination(context)
+        if context.unanswered is None:
+            time.sleep(_PAUSE)
+        else:
+            _await_destination(context)
 
 
 def _await_destination(context: Context) -> None:
@@ -254,7 +257,13 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
                 run_jobs.record_failure(store, journal, error)
             # with the result: a worker that is killed from here on must not carry it out again
             journal.facts["job"] = {"token": context.params.get("token"), "ended": True}
-            store.write(journal)
+            try:
+                store.write(journal)
+            except OSError as error:
+                # as after a kill: the next worker continues from what is on the disk
+                sys.stderr.write(f"the result cannot be written: {error}\n")
+                return 1
+            store.release()
         _withdraw_key(context)
         io_units.forget_at_boot(unit_name(store.name))
     return 0 if journal.state == job["action"] else 1

@@ -11,7 +11,7 @@ import pathlib
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import sync_path
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import rename
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
 
 _SHORT: t.Mapping[str, str] = {"OVN_Northbound": "nb", "OVN_Southbound": "sb"}
@@ -92,8 +92,7 @@ class OvnDatabase:
     def put_away(self, stamp: str) -> pathlib.Path:
         """Rename the file of a stopped server, and return its new path."""
         path = self.file.with_name(f"{self.file.name}.{stamp}")
-        self.file.rename(path)
-        sync_path(self.file.parent)
+        rename(self.file, path, new=False)
         return path
 
     def _part(self) -> pathlib.Path:
@@ -105,9 +104,7 @@ class OvnDatabase:
 
     def _finish(self, part: pathlib.Path) -> None:
         part.chmod(0o640)
-        sync_path(part)
-        part.rename(self.file)
-        sync_path(self.file.parent)
+        rename(part, self.file, new=False)
 
     def kick(self, address: str) -> None:
         """Let the cluster remove the server with an address."""

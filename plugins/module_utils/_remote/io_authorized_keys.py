@@ -41,6 +41,17 @@ def line_of(marker: str) -> str | None:
     return next((line for line in current().splitlines() if line.rstrip().endswith(f" {marker}")), None)
 
 
+def accepts(name: str, key: str) -> bool:
+    """Whether the file accepts a one-time key now; a file that cannot be read accepts none, as in sshd.
+
+    :arg key: base64 part of the public key.
+    """
+    try:
+        return model_one_time_key.in_force(current(), model_one_time_key.key_marker(name), key, time.time())
+    except OSError:
+        return False
+
+
 def _write(text: str) -> None:
     """Replace the file; owner and mode are kept, and so is a link: a key that is removed from its target must not be accepted any more."""
     path = pathlib.Path(os.path.realpath(PATH))

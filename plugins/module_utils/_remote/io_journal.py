@@ -81,18 +81,11 @@ class JournalStore:
         file = self.directory / "reserve"
         if file.exists() and file.stat().st_size == _RESERVE:
             return
-        new = file.with_suffix(".new")
         try:
             self._make()
-            with open(new, "wb") as stream:
-                # no zeros: a compressing file system would allocate no space for them
-                stream.write(os.urandom(_RESERVE))
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(new, file)
+            # no zeros: a compressing file system would allocate no space for them
+            write_atomic(file, os.urandom(_RESERVE))
         except OSError as error:
-            with contextlib.suppress(OSError):
-                new.unlink()
             raise BackendError(
                 f"No space for the journal in {self.directory}: {error.strerror}.", hint=f"Free {_RESERVE >> 20} MiB there, then run again."
             ) from error

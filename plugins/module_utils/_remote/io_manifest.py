@@ -24,6 +24,7 @@ import time
 import typing as t
 import uuid
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import rename
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import model_manifest
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_manifest import Line, Own, order, parse_line, parse_own
 
@@ -178,9 +179,7 @@ def _replacing(path: pathlib.Path) -> t.Iterator[t.BinaryIO]:
     try:
         with open(handle, "wb", buffering=1 << 20) as stream:
             yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(half_made, path)
+        rename(half_made, path, new=False)
     except BaseException:
         pathlib.Path(half_made).unlink(missing_ok=True)
         raise

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import pathlib
 import subprocess
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, sync_path, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, rename, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_login import hint
@@ -49,11 +48,8 @@ def ensure_key(directory: pathlib.Path, name: str) -> str:
             half_made = directory / "id_ed25519.new"
             half_made.unlink(missing_ok=True)
             run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", key_marker(name), "-f", str(half_made)])
-            sync_path(half_made)
-            sync_path(f"{half_made}.pub")
-            os.replace(f"{half_made}.pub", f"{private}.pub")
-            os.replace(half_made, private)
-            sync_path(directory)
+            rename(f"{half_made}.pub", f"{private}.pub", new=False)
+            rename(half_made, private, new=False)
         return pathlib.Path(f"{private}.pub").read_text(encoding="ascii").strip()
 
 

@@ -19,7 +19,7 @@ import typing as t
 import zipfile
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import make_link, sync_path, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import make_folder, make_link, sync_path, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 
 LIBRARY = pathlib.Path("/var/lib/reduced.footprint/lib")
@@ -35,11 +35,8 @@ def keep_code(library: pathlib.Path = LIBRARY) -> pathlib.Path:
     content = _own_code()
     target = _code_path(content, library)
     if not target.exists():
-        library.mkdir(parents=True, exist_ok=True, mode=0o700)
-        half_made = target.with_suffix(f".{os.getpid()}.new")
-        half_made.write_bytes(content)
-        sync_path(half_made)
-        os.replace(half_made, target)
+        make_folder(library, 0o700)
+        write_atomic(target, content)
     return target
 
 

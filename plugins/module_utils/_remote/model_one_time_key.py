@@ -40,6 +40,8 @@ _PROGRAMS: t.Mapping[str, t.Mapping[str, int]] = {
     STANDBY: {"_standby.run_agent": 2, "_standby.run_channel": 2, "_standby.run_grantor": 2},
     TAKEOVER: {"_standby.run_grantor": 2},
 }
+#: Commands that withdraw the key that runs them.
+WITHDRAWING = frozenset(("leave", "forget_key"))
 #: Commands of the source's agent that a one-time key may run; all others are run by the source itself or only in the VM.
 SOURCE_COMMANDS = frozenset(("mirror", "facts", "state", "quiesce", "renew", "detach", "restore", "hand_over", "confirm", "run", "leave", "forget_key"))
 
@@ -95,8 +97,9 @@ def parse_standby_key(name: str) -> tuple[str, str] | None:
 
 def install_command(target: str) -> str:
     """The shell command that installs the collection's code with an unrestricted key; only fixed words and a path created here."""
-    # root's shell need not be a POSIX shell
-    return f"sh -c 'test -s {target} || (umask 077; mkdir -p {LIBRARY} && cat > {target}.new && mv {target}.new {target})'"
+    # root's shell need not be a POSIX shell; a unit on that machine runs the code after a power loss
+    script = f"(umask 077; mkdir -p {LIBRARY} && cat > {target}.new && sync {target}.new && mv {target}.new {target} && sync {LIBRARY})"
+    return f"sh -c 'test -s {target} || {script}'"
 
 
 def takeover_key(cluster: str, vm_id: str) -> str:
@@ -183,7 +186,7 @@ def check_source_command(command: str, given: t.Mapping[str, t.Any], name: str, 
     """
     if command not in SOURCE_COMMANDS:
         raise InputError(f"A one-time key must not run {command!r}.")
-    if command in ("leave", "forget_key") and given.get("marker") != key_marker(name):
+    if command in WITHDRAWING and given.get("marker") != key_marker(name):
         raise InputError(f"The key of {name} must not withdraw another key.", "marker")
     if command == "run" and list(given.get("command") or ()) not in [list(each) for each in allowed]:
         raise InputError(
@@ -213,6 +216,19 @@ def renewed(text: str, marker: str, expires: str) -> str:
             line = _EXPIRY.sub(f'expiry-time="{expires}"', line, count=1)
         lines.append(line)
     return "".join(lines)
+
+
+def in_force(text: str, marker: str, key: str, now: float) -> bool:
+    """Whether authorized_keys accepts a key: its line is there, is not a comment, and has not expired.
+
+    :arg key: base64 part of the public key; a key of the same name may belong to another host by now.
+    """
+    for line in text.splitlines():
+        if line.rstrip().endswith(f" {key} {marker}") and not line.lstrip().startswith("#"):
+            ends = expires_at(line, marker)
+            # an expiry that cannot be read counts as over
+            return now < ends if ends is not None else "expiry-time=" not in line
+    return False
 
 
 def expires_at(text: str, marker: str) -> float | None:

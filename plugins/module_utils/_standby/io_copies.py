@@ -21,7 +21,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, sync_path, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, rename, sync_path, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import STANDBY_PARTIAL, STANDBY_RECORD
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import standby_key
@@ -136,19 +136,17 @@ class CopyStore:
         for disk in copy.disks:
             partial = self.image(disk.path, _PARTIAL, disk.target)
             if os.path.lexists(partial):
-                sync_path(partial)
-                os.rename(partial, disk.file)
-            sync_path(os.path.dirname(disk.file))
+                rename(partial, disk.file, new=False)
+            else:
+                sync_path(os.path.dirname(disk.file))
         new = self.directory / f".{copy.id}"
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir(mode=0o700)
         for target, values in digests.items():
             path = new / f"{target}.digests"
-            path.write_bytes(packed(values))
-            sync_path(path)
+            write_atomic(path, packed(values))
         write_atomic(new / "copy.json", copy.to_json())
-        os.rename(new, self.directory / copy.id)
-        sync_path(self.directory)
+        rename(new, self.directory / copy.id, new=False)
         (self.directory / "partial.json").unlink(missing_ok=True)
 
     # the partial copy
@@ -187,10 +185,15 @@ class CopyStore:
         # without a complete copy, one of which an image is missing may be the only one that can be repaired
         copies = self.copies() or self._manifests()
         kept = {disk.file for copy in copies for disk in copy.disks}
-        kept |= {layer for path in kept for layer in self.layers(path)}
+        known = True
+        try:
+            kept |= {layer for path in kept for layer in self.layers(path)}
+        except BackendError:
+            # any image may be a layer, except for those of the partial copy
+            known = False
         for folder in {os.path.dirname(path) for path in kept} | self._folders():
             for path in pathlib.Path(folder).glob(f"{self.vm_id}-*.qcow2"):
-                if str(path) not in kept and self._own(path.name):
+                if str(path) not in kept and self._own(path.name) and (known or path.name.startswith(f"{self.vm_id}-{_PARTIAL}-")):
                     path.unlink()
         for left in self.directory.glob("*Z"):
             if left.name.startswith(".") or not (left / "copy.json").exists():
@@ -212,12 +215,16 @@ class CopyStore:
 
     @staticmethod
     def layers(path: str) -> list[str]:
-        """Return the images below an image."""
-        said = run(["qemu-img", "info", "--force-share", "--backing-chain", "--output=json", path], ok=(0, 1))
+        """Return the images below an image.
+
+        :raises BackendError: they cannot be read, so they are not known.
+        """
+        said = run(["qemu-img", "info", "--force-share", "--backing-chain", "--output=json", path])
         try:
-            return [each["filename"] for each in json.loads(said.stdout)][1:]
-        except (ValueError, KeyError, TypeError):
-            return []
+            unused, *below = [each["filename"] for each in json.loads(said.stdout)]
+            return below
+        except (ValueError, KeyError, TypeError) as error:
+            raise BackendError(f"qemu-img describes no image of {path}.") from error
 
     def allocated(self, disk: CopyDisk) -> list[tuple[int, int]]:
         """Return the extents that the partial image itself contains."""
@@ -257,9 +264,7 @@ class CopyStore:
                     layer = below[-1]
                 else:
                     run(["qemu-img", "commit", "-q", "-d", "-b", layer, disk.file])
-                sync_path(layer)
-                os.rename(layer, disk.file)
-                sync_path(os.path.dirname(disk.file))
+                rename(layer, disk.file, new=False)
         if self.partial() is None:
             self.discard_partial()
 

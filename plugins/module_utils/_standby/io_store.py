@@ -15,6 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_sche
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import RemoteSource
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import standby_key
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_grants
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Ended, Job, StandbyJournal, Voter, parse_job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
@@ -46,19 +47,19 @@ class StandbyStore(JournalStore):
         return parse_job(data) if data else None
 
     def pause(self) -> None:
-        """Record that the VM is about to be moved; see :meth:`paused_at`."""
-        write_atomic(self.directory / _PAUSED, "")
+        """Record that the VM is about to be moved; see :meth:`paused_seconds`."""
+        # not the time of day, which may be set meanwhile
+        write_atomic(self.directory / _PAUSED, f"{io_grants.boot_id()} {io_grants.clock()}")
 
     def resume(self) -> None:
         """Record that the VM was not moved, or has returned."""
         (self.directory / _PAUSED).unlink(missing_ok=True)
 
-    def paused_at(self) -> float | None:
-        """Return when the copies were paused for a move (Unix seconds), ``None`` if they are not."""
-        try:
-            return (self.directory / _PAUSED).stat().st_mtime
-        except FileNotFoundError:
-            return None
+    def paused_seconds(self) -> float | None:
+        """Return for how long the copies have been paused for a move, at most since the boot of this server; ``None`` if they are not."""
+        text = read_text(self.directory / _PAUSED)
+        boot, _space, at = (text or "").partition(" ")
+        return None if text is None else io_grants.clock() - (float(at) if boot == io_grants.boot_id() else 0.0)
 
     def release(self, released: bool) -> None:
         """Record that the VM, which was started on its standby, is being removed here, or that it is not any more; with the lock ``domains``."""
@@ -73,7 +74,7 @@ class StandbyStore(JournalStore):
 
     def move_of(self, uuid: str) -> Moved | None:
         """Return the note of the move for which the copies were paused; a VM that was started on its standby has a note as well."""
-        return io_moved.read(uuid) if self.paused_at() is not None else None
+        return io_moved.read(uuid) if self.paused_seconds() is not None else None
 
 
 class StandbyHost(RemoteSource):

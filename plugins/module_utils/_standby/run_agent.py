@@ -19,6 +19,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_key_session
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import parse_standby_key
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
@@ -240,6 +241,7 @@ def main(argv: t.Sequence[str]) -> int:
         return 2
     try:
         given = json.loads(sys.stdin.read() or "{}")
+        io_key_session.require()
         sys.stdout.write(json.dumps({"ok": answer(argv[0], *whose, given)}) + "\n")
         return 0
     except FootprintError as error:

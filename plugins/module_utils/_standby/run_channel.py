@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import typing as t
@@ -25,8 +26,9 @@ def main(argv: t.Sequence[str]) -> int:
     if whose is None:
         sys.stderr.write("usage: run_channel TARGET standby-ID@CLUSTER\n")
         return 2
-    # so that it can be ended together with its server, see CopyStore.locked
-    os.setsid()
+    # so that it can be ended together with its server, see CopyStore.locked; with its key it leads a session already
+    with contextlib.suppress(PermissionError):
+        os.setsid()
     store = io_copies.CopyStore(*whose)
     try:
         if store.record().get("state") == STARTED:

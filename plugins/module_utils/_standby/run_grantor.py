@@ -18,6 +18,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_key_session
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import parse_standby_key, parse_takeover_key
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_grants, plan_lease
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_lease import Grants, parse_number, parse_renewal
@@ -127,6 +128,7 @@ def main(argv: t.Sequence[str]) -> int:
         return 2
     for line in _lines(sys.stdin.fileno()):
         try:
+            io_key_session.require()
             said: dict[str, t.Any] = {"ok": answer(argv[0], *whose, dict(json.loads(line)))}
         except FootprintError as error:
             said = {"error": {"message": error.message, "hint": error.hint}}

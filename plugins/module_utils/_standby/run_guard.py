@@ -59,7 +59,7 @@ def settle(vm_id: str) -> bool:
     if job is None or not io_guard.is_guarded(job.name) or io_guard.is_permitted(job.name) and not io_guard.is_start_due(job.name):
         return True
     noted = io_moved.read(job.uuid) is not None
-    if noted and store.paused_at() is None:
+    if noted and store.paused_seconds() is None:
         # it was given up before
         return True
     answers = records(job, store)

@@ -188,7 +188,7 @@ class Service:
                 job = store.job()
                 if job is None:
                     continue
-                number, paused = io_lease.armed(job.uuid), store.paused_at() is not None
+                number, paused = io_lease.armed(job.uuid), store.paused_seconds() is not None
                 if not job.automatic and number is None:
                     continue
                 known = max((each.known for each in self.renewers.get(vm_id, ())), default=0)

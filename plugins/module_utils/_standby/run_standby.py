@@ -11,6 +11,7 @@ import platform
 import time
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import rename
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_rate
@@ -294,7 +295,7 @@ def _remove_vm(host: DomainHost, job: Job, params: t.Mapping[str, t.Any]) -> Non
         if params.get("keep_disks"):
             final = pathlib.Path(path)
             if final.exists():
-                final.rename(final.with_name(f"{final.name}.lost-{int(time.time())}"))
+                rename(final, final.with_name(f"{final.name}.lost-{int(time.time())}"), new=True)
         else:
             remove_path(pathlib.Path(path))
     # last: it lists the disks

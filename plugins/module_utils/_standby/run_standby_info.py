@@ -84,7 +84,7 @@ def _source(vm_id: str, now: float) -> dict[str, t.Any]:
 def _automatic_source(job: Job, store: io_store.StandbyStore) -> dict[str, t.Any]:
     """Whether the standby starts the VM by itself, and why it would not at present."""
     armed, reported, problem = io_lease.armed(job.uuid) is not None, io_lease.reported(job.id), None
-    if job.automatic and store.paused_at() is not None:
+    if job.automatic and store.paused_seconds() is not None:
         problem = "its copies are paused for a move"
     elif job.automatic and reported is None:
         problem = "the service of its leases does not report it"

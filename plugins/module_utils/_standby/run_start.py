@@ -17,7 +17,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import sync_path
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import rename, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
@@ -111,11 +111,25 @@ def _refuse_obstacles(copy: Copy, found: DomainRecord | None) -> None:
     if note is not None and not _left_before(note, copy):
         hint = f"Find out whether it runs on {note.to}." if note.state == CONFIRMED else "Complete that move first, with move_vm."
         raise RefusedError(f"this server has a note that {copy.vm} was moved from or to it.", "id", hint)
+    _refuse_existing(copy)
+    for disk in copy.disks:
+        io_copies.check_room(os.path.dirname(disk.path), min(disk.capacity, _allocated(disk)), copy.vm)
+
+
+def _refuse_existing(copy: Copy) -> None:
     for disk in copy.disks:
         if os.path.lexists(disk.path):
             hint = f"Remove it if no VM needs it. If this server shares its storage with {copy.source}, it is the disk itself: do not remove it."
             raise RefusedError(f"{disk.path} already exists on this server.", "id", hint)
-        io_copies.check_room(os.path.dirname(disk.path), min(disk.capacity, _allocated(disk)), copy.vm)
+    for path, text in copy.files.items():
+        if os.path.lexists(path) and not _holds(path, text):
+            raise RefusedError(f"{path} already exists on this server, with other content.", "id", "Remove it if no VM needs it.")
+
+
+def _holds(path: str, text: str) -> bool:
+    """Whether a small file has the content that it has in the copy."""
+    with open(path, "rb") as stream:
+        return stream.read() == base64.b64decode(text)
 
 
 def _left_before(note: Moved, copy: Copy) -> bool:
@@ -150,7 +164,8 @@ def _make_disks(store: io_copies.CopyStore, copy: Copy) -> None:
             os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             run([*with_us(), "qemu-img", "create", "-q", "-f", disk.format, target, str(disk.capacity)])
             _fill(disk, target, wanted, copy.id)
-            sync_path(target)
+        # that may have taken hours, in which others used the pool
+        _refuse_existing(copy)
     except BaseException:
         for target in made:
             remove_path(pathlib.Path(target))
@@ -184,22 +199,23 @@ def _claim(store: io_copies.CopyStore, copy: Copy, params: t.Mapping[str, t.Any]
 
 
 def _place(copy: Copy) -> None:
-    """Give the disks their names, and write the small files."""
+    """Give the disks their names, and write the small files; nothing is replaced.
+
+    :raises RefusedError: another file has the name of a disk.
+    """
     for disk in copy.disks:
         if os.path.lexists(_temporary(disk.path)):
-            os.rename(_temporary(disk.path), disk.path)
-            sync_path(os.path.dirname(disk.path))
+            try:
+                rename(_temporary(disk.path), disk.path, new=True)
+            except FileExistsError as error:
+                hint = "Find out which VM needs it, and move it away. Then run again, which completes the start."
+                raise RefusedError(f"{disk.path} was created on this server while {copy.vm} was being started.", "id", hint) from error
         elif not os.path.lexists(disk.path):
             raise BackendError(f"{disk.path} is missing.", hint="It was removed after the start began; define the VM by hand from its copy.")
     for path, text in copy.files.items():
         if not os.path.lexists(path):
             os.makedirs(os.path.dirname(path), mode=0o711, exist_ok=True)
-            half = f"{path}.starting"
-            with open(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
-                stream.write(base64.b64decode(text))
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.rename(half, path)
+            write_atomic(path, base64.b64decode(text), new=True)
 
 
 def _run(host: DomainHost, copy: Copy) -> list[str]:

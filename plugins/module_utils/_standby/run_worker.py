@@ -11,6 +11,7 @@ A killed worker leaves no state that matters: the standby keeps what it received
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import sys
 import time
@@ -249,13 +250,13 @@ def _thaw(job: Job) -> int:
 
 def _is_moving(job: Job, store: io_store.StandbyStore) -> bool:
     """Whether the copies are paused because the VM is about to be moved, is being moved, or was moved and has not returned."""
-    paused = store.paused_at()
+    paused = store.paused_seconds()
     if paused is None:
         return False
     unit = io_move_store.unit_name(job.id)
     # after a restart of this server, an interrupted one begins after this worker
     moving = io_units.unit_active(unit) or (io_units.UNITS / io_units.boot_unit(unit)).exists()
-    return abs(time.time() - paused) < _BEFORE_MOVE or moving or store.move_of(job.uuid) is not None
+    return paused < _BEFORE_MOVE or moving or store.move_of(job.uuid) is not None
 
 
 def _main(job: Job, store: io_store.StandbyStore) -> int:
@@ -263,6 +264,9 @@ def _main(job: Job, store: io_store.StandbyStore) -> int:
         sys.stderr.write(f"{job.id} is being moved, or was moved; it is not copied\n")
         return 0
     store.resume()
+    # without it, a full disk ends the copy
+    with contextlib.suppress(BackendError):
+        store.reserve()
     journal = store.journal()
     journal.renew(time.time())
     try:

@@ -16,6 +16,7 @@ import stat
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 
 BOOT, MODULES = pathlib.Path("/boot"), pathlib.Path("/lib/modules")
@@ -135,10 +136,7 @@ def build(folder: pathlib.Path, kernel: Kernel, programs: t.Mapping[str, str], t
 
 def place(path: pathlib.Path, content: bytes) -> int:
     """Write a world-readable file atomically; returns its bytes."""
-    half_made = path.with_name(f".{path.name}.new")
-    half_made.write_bytes(content)
-    os.chmod(half_made, 0o644)
-    os.replace(half_made, path)
+    write_atomic(path, content, 0o644)
     return len(content)
 
 

@@ -23,6 +23,7 @@ import tempfile
 import time
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import BLOCK_HASHES
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import KIB, size_text
@@ -179,12 +180,7 @@ class Target:
 
     def keep(self, hashes: bytes) -> None:
         """Store the list atomically."""
-        new = self.stored.with_name(f"{self.stored.name}.new")
-        with open(new, "wb") as stream:
-            stream.write(self._head() + hashes)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(new, self.stored)
+        write_atomic(self.stored, self._head() + hashes)
 
     def forget(self) -> None:
         """Discard the stored list, which is no longer valid."""

@@ -21,7 +21,7 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import VM_GUARD
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import GUARD, stop_is_due
@@ -54,9 +54,7 @@ class VmGuard:
         return VM_GUARD.load(text, self.file) if text else None
 
     def _write(self, note: t.Mapping[str, t.Any]) -> None:
-        new = self.file.with_suffix(".guard-new")
-        new.write_text(json.dumps(VM_GUARD.mark(note)), encoding="utf-8")
-        os.replace(new, self.file)
+        write_atomic(self.file, json.dumps(VM_GUARD.mark(note)))
 
     def begin(self, uri: str, uuid: str, vm: str, lease: float, heard: float) -> None:
         """Record that the VM is about to run on a lease.

@@ -15,7 +15,7 @@ import pathlib
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import sync_path, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import rename, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_services import list_units
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import (
     MAINTENANCE_TARGET,
@@ -83,5 +83,4 @@ def _point(link: pathlib.Path, target: str) -> None:
     temporary = link.with_name(f".{link.name}.reduced-footprint")
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(target)
-    os.replace(temporary, link)
-    sync_path(link.parent)
+    rename(temporary, link, new=False)

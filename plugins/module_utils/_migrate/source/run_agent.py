@@ -323,6 +323,7 @@ def main(argv: t.Sequence[str]) -> int:
     known: dict[str, t.Any] = {}
     try:
         given = json.loads(sys.stdin.read() or "{}")
+        io_key_session.require()
         if os.environ.get(io_key_session.VARIABLE):
             model_one_time_key.check_source_command(command, given, name, io_authorized_keys.allowed(name))
         mark = given.pop("mark", None)

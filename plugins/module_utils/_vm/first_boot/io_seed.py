@@ -62,11 +62,9 @@ def write_iso(final: pathlib.Path, seed: model_cloud_init.CloudInit) -> None:
             ]
             io_volume_files.run_tool(argv, "xorriso (role virt_host does)")
             os.chmod(image, 0o600)
-            io_files.sync_path(image)
-            os.rename(image, final)
+            io_files.rename(image, final, new=False)
         finally:
             io_volume_files.remove_path(work)
-        io_files.sync_path(final.parent)
     except OSError as error:
         raise model_errors.BackendError(f"cannot create {final}: {error.strerror or error}.", hint="Check space and permissions of the pool.") from error
 

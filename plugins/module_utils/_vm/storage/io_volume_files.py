@@ -67,7 +67,7 @@ def run_tool(argv: t.Sequence[str], package: str, hint: str | None = None) -> No
 
 @contextlib.contextmanager
 def created_atomically(final: pathlib.Path) -> t.Iterator[pathlib.Path]:
-    """Yield a temporary path next to ``final``, which is renamed at the end; after a failure nothing is left.
+    """Yield a temporary path next to ``final``, which is renamed at the end and never replaces a file; after a failure nothing is left.
 
     :raises BackendError: the file system reported an error.
     """
@@ -75,14 +75,13 @@ def created_atomically(final: pathlib.Path) -> t.Iterator[pathlib.Path]:
     remove_path(partial)
     try:
         yield partial
-        os.rename(partial, final)
+        io_files.rename(partial, final, new=True)
     except OSError as error:
         remove_path(partial)
         raise model_errors.BackendError(f"cannot create {final}: {error.strerror or error}.", hint="Check the space and permissions of the pool.") from error
     except BaseException:
         remove_path(partial)
         raise
-    io_files.sync_path(final.parent)
 
 
 def create(plan: model_storage.VolumePlan, final: pathlib.Path) -> None:
@@ -132,8 +131,7 @@ def remove(final: pathlib.Path, wipe: bool) -> None:
     try:
         if os.path.lexists(final):
             _clear(leaving, wipe)
-            os.rename(final, leaving)
-            io_files.sync_path(final.parent)
+            io_files.rename(final, leaving, new=True, flush=False)
         for ending in (_WIPING, _REMOVING):
             _clear(_sibling(final, ending), wipe or ending == _WIPING)
         io_files.sync_path(final.parent)

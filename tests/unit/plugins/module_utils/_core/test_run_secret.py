@@ -12,7 +12,7 @@ import stat
 import typing as t
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._core import io_secret_file
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_files
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import Recipe
 from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret import MARK, Permit, secret, secrets_directory
@@ -127,7 +127,7 @@ def test_kill_leaves_no_partial_secret(tmp_path: pathlib.Path, monkeypatch: pyte
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(io_secret_file.os, "link", killed)
+        patch.setattr(io_files, "_rename_new", killed)
         with pytest.raises(Killed):
             ask(tmp_path)
     assert not (tmp_path / "rabbitmq" / "shop.txt").exists()

@@ -43,6 +43,12 @@ class Server:
         self.done.append("stop")
         self.unit, self.now = "inactive", None
 
+    def recover_position(self):
+        assert self.unit in ("inactive", "failed")
+        content = (self.datadir / "ibdata1").read_text("ascii")
+        # what a server writes moves it on; that of a previous cluster may have the same UUID
+        return {"data": (A, 17), "old": (A, 4711), "damaged": None}[content]
+
 
 class Tool:
     """A mariabackup whose streams are plain text."""
@@ -241,7 +247,7 @@ def data(state, server, label="before-x", check_mode=False, tool=None, **more):
 
 
 def tree(folder):
-    return {path.name: sorted(one.name for one in path.iterdir()) for path in sorted(folder.iterdir())}
+    return {path.name: names(path) for path in sorted(folder.iterdir())}
 
 
 def test_copied(datadir):
@@ -273,16 +279,65 @@ def test_a_backup_in_the_place_of_the_data(tmp_path, datadir):
     assert data("prepared", server, **more).actions == ("prepare",)
     assert server.done == []
     assert not data("prepared", server, **more).changed
-    assert data("replaced", server, check_mode=True).actions == ("stop", "replace")
-    assert data("replaced", server).actions == ("stop", "replace")
+    assert data("replaced", server, check_mode=True, backup=backup).actions == ("stop", "replace")
+    assert data("replaced", server, backup=backup).actions == ("stop", "replace")
     assert (datadir / "ibdata1").read_text(encoding="ascii") == "data"
     assert (datadir.parent / "mysql.before-x" / "ibdata1").read_text(encoding="ascii") == "old"
     assert not (datadir.parent / "mysql.before-x.prepared").exists()
     # the same occasion again does nothing, also when the file is gone
-    server.unit = "active"
     assert not data("prepared", server, file="gone", backup=backup).changed
-    assert not data("replaced", server).changed
-    assert server.done == ["stop"]
+    assert not data("replaced", server, backup=backup).changed
+    assert not data("verified", server, check_mode=True, backup=backup).changed and not (datadir.parent / "mysql.before-x.restored").exists()
+    assert not data("verified", server, backup=backup).changed
+    # nor when the restored cluster has moved on
+    server.unit = "active"
+    (datadir / "ibdata1").write_text("written since", encoding="ascii")
+    for state in ("prepared", "replaced", "verified"):
+        assert not data(state, server, file="gone", backup=backup).changed
+    assert server.done == ["stop"] and (datadir / "ibdata1").read_text(encoding="ascii") == "written since"
+
+
+def received(datadir, content="old"):
+    """Let a member receive the data of a previous cluster."""
+    shutil.rmtree(datadir)
+    (datadir / "mysql").mkdir(parents=True)
+    (datadir / "ibdata1").write_text(content, encoding="ascii")
+
+
+@pytest.mark.parametrize("content", ["old", "damaged"])
+@pytest.mark.parametrize("unit", ["active", "inactive"])
+def test_a_member_that_rejoined_the_previous_cluster_is_restored_again(tmp_path, datadir, content, unit):
+    """The run was killed after the data of this member was replaced; the member was restarted, and joined one that was not stopped yet."""
+    unused, backup = made(tmp_path, datadir)
+    more = {"file": str(tmp_path / "spool" / backup.file), "backup": backup}
+    server = Server(datadir)
+    for number in (2, 3):
+        data("prepared", server, **more)
+        data("replaced", server, backup=backup)
+        received(datadir, content)
+        server.unit = unit
+        with pytest.raises(RefusedError, match="does not have the position of the backup"):
+            data("verified", server, backup=backup)
+        server.unit = unit
+        assert data("prepared", server, check_mode=True, **more).actions == data("prepared", server, **more).actions == ("prepare",)
+        wanted = ("stop", "replace") if unit == "active" else ("replace",)
+        assert data("replaced", server, check_mode=True, backup=backup).actions == data("replaced", server, backup=backup).actions == wanted
+        # nothing is deleted
+        assert (datadir.parent / f"mysql.before-x.{number}" / "ibdata1").read_text(encoding="ascii") == content
+        assert (datadir / "ibdata1").read_text(encoding="ascii") == "data"
+    data("verified", server, backup=backup)
+    assert (datadir.parent / "mysql.before-x.restored").exists()
+
+
+def test_a_member_that_received_data_after_it_was_emptied_is_emptied_again(tmp_path, datadir):
+    unused, backup = made(tmp_path, datadir)
+    server = Server(datadir)
+    data("set_aside", server, backup=backup)
+    assert not data("set_aside", server, backup=backup).changed
+    received(datadir)
+    server.unit = "active"
+    assert data("set_aside", server, check_mode=True, backup=backup).actions == data("set_aside", server, backup=backup).actions == ("stop", "set aside")
+    assert tree(datadir.parent) == {"mysql": [], "mysql.before-x": ["ibdata1"], "mysql.before-x.2": ["ibdata1", "mysql"]}
 
 
 def test_where_nothing_is_left(tmp_path, datadir):
@@ -290,7 +345,7 @@ def test_where_nothing_is_left(tmp_path, datadir):
     shutil.rmtree(datadir)
     server = Server(datadir, unit="failed")
     data("prepared", server, file=str(tmp_path / "spool" / backup.file), backup=backup)
-    assert data("replaced", server).actions == ("replace",)
+    assert data("replaced", server, backup=backup).actions == ("replace",)
     assert tree(datadir.parent) == {"mysql": ["ibdata1", "mysql", "shop"], "mysql.before-x": []}
 
 
@@ -301,24 +356,20 @@ def test_a_member_that_was_only_emptied_is_not_restored_yet(tmp_path, datadir):
     server = Server(datadir)
     data("set_aside", server)
     assert data("prepared", server, **more).actions == ("prepare",)
-    assert data("replaced", server).actions == ("replace",)
+    assert data("replaced", server, backup=backup).actions == ("replace",)
     assert tree(datadir.parent) == {"mysql": ["ibdata1", "mysql", "shop"], "mysql.before-x": ["ibdata1"]}
-    assert not data("replaced", server).changed
-    shutil.rmtree(datadir / "mysql")
-    data("prepared", server, **more)
-    with pytest.raises(RefusedError, match="has files, although its previous data is in"):
-        data("replaced", server)
+    assert not data("replaced", server, backup=backup).changed
 
 
 class Killed(BaseException):
     """Power loss."""
 
 
-@pytest.mark.parametrize("story", [("prepared", "replaced"), ("set_aside",), ("copied",)])
+@pytest.mark.parametrize("story", [("prepared", "replaced", "verified"), ("set_aside",), ("copied",)])
 def test_killed_at_any_rename_it_is_completed(tmp_path, datadir, story, monkeypatch):
     unused, backup = made(tmp_path, datadir)
     more = {"file": str(tmp_path / "spool" / backup.file), "backup": backup}
-    real, killed = os.rename, 0
+    real, killed = run_data.rename, 0
     for number in itertools.count():
         for late in (False, True):
             shutil.rmtree(datadir.parent)
@@ -326,31 +377,31 @@ def test_killed_at_any_rename_it_is_completed(tmp_path, datadir, story, monkeypa
             (datadir / "ibdata1").write_text("old", encoding="ascii")
             countdown = itertools.count()
 
-            def rename(one, other, late=late, countdown=countdown, number=number):
+            def rename(one, other, *, new, late=late, countdown=countdown, number=number):
                 if next(countdown) == number:
                     if late:
-                        real(one, other)
+                        real(one, other, new=new)
                     raise Killed
-                real(one, other)
+                real(one, other, new=new)
 
             server = Server(datadir)
-            monkeypatch.setattr(run_data.os, "rename", rename)
+            monkeypatch.setattr(run_data, "rename", rename)
             try:
                 for state in story:
-                    data(state, server, **(more if state == "prepared" else {}))
+                    data(state, server, **(more if len(story) > 1 else {}))
                 finished = True
             except Killed:
                 finished = False
                 killed += 1
-            monkeypatch.setattr(run_data.os, "rename", real)
+            monkeypatch.setattr(run_data, "rename", real)
             for state in story:
-                data(state, server, **(more if state == "prepared" else {}))
-            found = tree(datadir.parent)
+                data(state, server, **(more if len(story) > 1 else {}))
+            found = {name: content for name, content in tree(datadir.parent).items() if not name.endswith(".restored")}
             assert sorted(found) == ["mysql", "mysql.before-x"]
             assert (datadir.parent / "mysql.before-x" / "ibdata1").read_text(encoding="ascii") == "old"
-            assert found["mysql"] == {"replaced": ["ibdata1", "mysql", "shop"], "set_aside": [], "copied": ["ibdata1"]}[story[-1]]
+            assert found["mysql"] == {"verified": ["ibdata1", "mysql", "shop"], "set_aside": [], "copied": ["ibdata1"]}[story[-1]]
             for state in story:
-                assert not data(state, server, **(more if state == "prepared" else {})).changed
+                assert not data(state, server, **(more if len(story) > 1 else {})).changed
         if finished:
             break
     assert killed == 2 * number > 0

@@ -6,12 +6,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import pathlib
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_files
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_place
-from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import STATE, Item
+
+UUID = "6a1f3c6e-0000-4000-8000-000000000001"
 
 
 @pytest.fixture(name="flushed")
@@ -31,7 +37,62 @@ def test_received_files_are_flushed_before_they_are_renamed(flushed, tmp_path, m
     items = [Item(str(tmp_path / "disk"), "file"), Item(str(tmp_path / "root"), "dir")]
     io_place.partial(items[0].path).write_text("data", "utf-8")
     io_place.partial(items[1].path).mkdir()
-    monkeypatch.setattr(io_place.os, "rename", lambda old, new: flushed.append(f"renamed: {pathlib.Path(new).name}"))
-    io_place.place(items)
+    monkeypatch.setattr(io_files, "sync_path", lambda path: flushed.append(str(path)))
+    monkeypatch.setattr(io_files, "_rename_new", lambda old, new: flushed.append(f"renamed: {pathlib.Path(new).name}"))
+    io_place.place(items, UUID)
     first, second = (str(io_place.partial(item.path)) for item in items)
-    assert flushed == [first, "renamed: disk", f"sync --file-system {second}", "renamed: root", str(tmp_path)]
+    assert flushed == [first, "renamed: disk", str(tmp_path), f"sync --file-system {second}", second, "renamed: root", str(tmp_path)]
+
+
+def arrive(tmp_path, *kinds):
+    """Receive items, which are not placed yet."""
+    items = [Item(str(tmp_path / f"m-{number}"), kind) for number, kind in enumerate(kinds)]
+    for item in items:
+        half = io_place.partial(item.path)
+        half.mkdir() if item.kind == "dir" else half.write_text("moved", "utf-8")
+    return items
+
+
+@pytest.mark.parametrize("kind", ["file", "dir"])
+def test_what_others_created_meanwhile_is_neither_replaced_nor_removed(tmp_path, kind):
+    (item,) = arrive(tmp_path, kind)
+    final = pathlib.Path(item.path)
+    final.write_text("the only copy of something else", "utf-8")
+    with pytest.raises(BackendError, match="already exists"):
+        io_place.place([item], UUID)
+    assert io_place.discard([item], UUID) == ([str(io_place.partial(item.path))], [item.path])
+    assert final.read_text("utf-8") == "the only copy of something else"
+    # nor is it taken for what arrived
+    with pytest.raises(BackendError, match="was not received"):
+        io_place.place([item], UUID)
+
+
+def test_what_arrived_is_placed_again_and_removed_after_a_kill(tmp_path):
+    items = arrive(tmp_path, "file", "dir")
+    io_place.place(items, UUID)
+    io_place.place(items, UUID)
+    other = "6a1f3c6e-0000-4000-8000-000000000002"
+    assert [io_place.has_arrived(item, UUID) for item in items] == [True, True] and not io_place.has_arrived(items[0], other)
+    assert io_place.discard(items, other) == ([], [item.path for item in items])
+    # replaced by a file of the same name
+    pathlib.Path(items[0].path).unlink()
+    pathlib.Path(items[0].path).write_text("new", "utf-8")
+    assert io_place.discard(items, UUID) == ([items[1].path], [items[0].path])
+
+
+def test_after_the_move_the_files_are_those_of_the_host(tmp_path):
+    items = arrive(tmp_path, "file", "dir")
+    io_place.place(items, UUID)
+    io_place.settle(items)
+    io_place.settle(items)
+    assert os.listxattr(items[0].path) == os.listxattr(items[1].path) == []
+    assert io_place.discard(items, UUID)[0] == []
+    assert io_place.discard(items, None) == ([item.path for item in items], [])
+
+
+def test_base_images_and_the_state_of_devices(tmp_path):
+    (base, state) = (dataclasses.replace(item, **more) for item, more in zip(arrive(tmp_path, "file", "file"), ({"base": True}, {"carried": STATE})))
+    io_place.place([base, state], UUID)
+    # libvirt has created it, in a live migration
+    io_place.settle([state])
+    assert io_place.discard([base, state], UUID) == ([state.path], []) and os.path.exists(base.path)

@@ -29,7 +29,7 @@ VM = {
 }
 THERE = {
     "name": "metal3", "arch": "x86_64", "note": None, "tools": {"rsync": "/r", "qemu-img": "/q"}, "memory_available": 4096, "bridges": ["br-admin"],
-    "links": [], "existing": {}, "half": {}, "reason": None, "domain": None, "name_taken": None, "macs_taken": {}, "networks": {"net": True},
+    "links": [], "existing": {}, "arrived": [], "half": {}, "reason": None, "domain": None, "name_taken": None, "macs_taken": {}, "networks": {"net": True},
     "host": {**HOST, "uuid": "b", "name": "metal3"}, "pools": {POOL: {"name": "default", "available": 1000}}, "machine": None, "cpu": None,
 }
 
@@ -70,6 +70,7 @@ def test_nothing_in_the_way():
         ({}, {"domain": {"name": "c1", "state": "shutdown", "active": False}}, "already exists at the destination (c1"),
         ({}, {"domain": {"name": "c1", "state": "running", "active": True}, "note": {"state": "arriving"}}, "already exists at the destination (c1"),
         ({}, {"note": {"state": "moved", "to": "metal1"}, "domain": {"name": "c1", "state": "shutdown", "active": False}}, "still has the old copy"),
+        ({}, {"existing": {TOP.path: 1}, "note": {"state": "arriving"}}, f"{TOP.path} already exists at the destination"),
         ({}, {"existing": {TOP.path: 1}}, f"{TOP.path} already exists at the destination"),
         ({}, {"existing": {BASE.path: 99}}, "different content"),
         ({}, {"pools": {POOL: {"name": "default", "available": 399}}}, "available, the VM needs"),
@@ -95,7 +96,7 @@ def test_all_problems_are_reported_together():
     [
         {"existing": {BASE.path: 100}, "pools": {POOL: {"name": "default", "available": 300}}},
         {"half": {TOP.path: 290}, "pools": {POOL: {"name": "default", "available": 110}}},
-        {"existing": {TOP.path: 300}, "note": {"state": "arriving"}},
+        {"existing": {TOP.path: 300}, "arrived": [TOP.path], "note": {"state": "arriving"}},
         {"domain": {"name": "c1", "state": "shutdown", "active": False}, "note": {"state": "arriving"}, "existing": {TOP.path: 300}},
         {"note": {"state": "confirmed", "to": "metal1"}},
         {"macs_taken": {}},

@@ -34,8 +34,8 @@ def test_the_old_copy_of_a_vm_that_was_moved_on_does_not_return(notes, state):
     # it runs on metal3: returned with the old data from here, it would run twice
     notes["u"] = Moved(**{**vars(NOTE), "to": "metal3", "state": state})
     before = dict(notes)
-    asked = {"uuid": "u", "source": "metal1", "autostart": None, "known": []}
-    for command, given in (("hold", {"note": vars(NOTE)}), ("settle", asked), ("written", asked)):
+    asked = {"uuid": "u", "source": "metal1", "autostart": None, "known": [], "items": []}
+    for command, given in (("hold", {"note": vars(NOTE), "items": []}), ("settle", asked), ("written", asked)):
         with pytest.raises(RefusedError, match="moved on to metal3"):
             run_agent.answer(command, given)
     assert notes == before
@@ -45,9 +45,9 @@ def test_the_old_copy_of_a_vm_that_was_moved_on_does_not_return(notes, state):
 def test_the_vm_of_this_move_returns(notes, before):
     # also if the move or an earlier return was interrupted
     notes.update({"u": before} if before else {})
-    run_agent.answer("hold", {"note": vars(NOTE)})
+    run_agent.answer("hold", {"note": vars(NOTE), "items": []})
     assert notes == {"u": NOTE}
-    run_agent.answer("settle", {"uuid": "u", "source": "metal1", "autostart": None})
+    run_agent.answer("settle", {"uuid": "u", "source": "metal1", "autostart": None, "items": []})
     assert not notes
 
 

@@ -100,12 +100,12 @@ def test_prune_keeps_the_content(standby: Standby) -> None:
 
 
 def test_interrupted_prune_is_completed(standby: Standby, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(*unused: object) -> None:
+    def killed(*unused: object, **also: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         # after the merge into the lower image, before that takes the name
-        patch.setattr(io_copies.os, "rename", killed)
+        patch.setattr(io_copies, "rename", killed)
         with pytest.raises(KeyboardInterrupt):
             standby.store.prune([names_of(1)])
     assert [standby.content(number) == expected(number) for number in (2, 3)] == [True] * 2
@@ -148,6 +148,26 @@ def test_kill_between_images_and_manifest(standby: Standby, monkeypatch: pytest.
     standby.commit(5)
     assert standby.content(3) == expected(3)
     assert names_of(4) not in " ".join(standby.images())
+
+
+@pytest.mark.parametrize("answer", ["echo 'Too many open files' >&2; exit 1", "echo '{}'", "echo"])
+def test_unknown_layers_are_kept(standby: Standby, answer: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        # after the merge of copy 1 was interrupted
+        patch.setattr(standby.store, "merge", lambda: None)
+        standby.store.prune([names_of(1)])
+    standby.begin(4)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "qemu-img").write_text(f"#!/bin/sh\n{answer}\n", "ascii")
+    (tmp_path / "bin" / "qemu-img").chmod(0o755)
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+        standby.store.discard_partial()
+        with pytest.raises(BackendError):
+            standby.store.merge()
+    assert len(standby.images()) == 3 and "partial" not in " ".join(standby.images())
+    standby.store.merge()
+    assert [standby.content(number) == expected(number) for number in (2, 3)] == [True] * 2 and len(standby.images()) == 2
 
 
 def test_images_of_other_vms_are_kept(standby: Standby) -> None:

@@ -100,7 +100,7 @@ def test_a_vm_that_is_moved_is_permitted_but_started_by_its_move(boot: t.Any, st
     assert not run_guard.settle("m") and not io_guard.is_permitted(JOB.name)
     monkeypatch.setattr(run_guard, "records", lambda job, store: [{"state": "receiving"}])
     assert run_guard.settle("m") and host.started == 0
-    assert io_guard.is_permitted(JOB.name) and not io_guard.is_start_due(JOB.name) and store.paused_at() is not None
+    assert io_guard.is_permitted(JOB.name) and not io_guard.is_start_due(JOB.name) and store.paused_seconds() is not None
 
 
 @pytest.mark.parametrize("noted", [True, False])
@@ -113,6 +113,6 @@ def test_a_vm_that_was_started_on_its_standby_is_not_moved_any_more(boot: t.Any,
     monkeypatch.setattr(run_guard, "records", lambda job, store: [{"state": "started"}])
     monkeypatch.setattr(run_guard.run_taken, "give_up", lambda *given: given_up.append(given))
     # the note is that of the standby now, and the disks are not those of a move
-    assert run_guard.settle("m") and len(given_up) == 1 and store.paused_at() is None
+    assert run_guard.settle("m") and len(given_up) == 1 and store.paused_seconds() is None
     io_moved.write(note, tmp_path / "moved")
     assert run_guard.settle("m") and len(given_up) == 1 and host.started == 0 and not io_guard.is_permitted(JOB.name)

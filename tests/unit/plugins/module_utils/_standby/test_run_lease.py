@@ -192,7 +192,7 @@ def test_a_paused_vm_needs_no_lease(service, clock, guest, monkeypatch):
     monkeypatch.setattr(run_lease, "host", lambda job, voter: types.SimpleNamespace(ask=lambda *given, **more: {"granted": False}))
     with pytest.raises(RefusedError, match="neither metal2 nor w1 confirms"):
         run_standby.apply({**PARAMS, "state": "paused"}, check_mode=False)
-    assert service.store.paused_at() is None and io_lease.armed(UUID) == 5
+    assert service.store.paused_seconds() is None and io_lease.armed(UUID) == 5
     monkeypatch.setattr(run_lease, "host", lambda job, voter: types.SimpleNamespace(ask=lambda *given, **more: {"granted": True}))
     assert run_standby.apply({**PARAMS, "state": "paused"}, check_mode=False)["changed"]
     service.refresh()

@@ -319,10 +319,10 @@ def test_copies_are_paused_before_a_move(cluster, ended, monkeypatch):
     assert run_standby.apply(given, check_mode=True) == run_standby.apply(given, check_mode=False) == {"changed": False}
     store = io_store.StandbyStore("m")
     store.write_job(job_data(JOB))
-    assert run_standby.apply(given, check_mode=True)["changed"] is ended and not steps and store.paused_at() is None
+    assert run_standby.apply(given, check_mode=True)["changed"] is ended and not steps and store.paused_seconds() is None
     assert run_standby.apply(given, check_mode=False)["changed"] is ended
     # the guard stays: this server may lose its power during the move, and the VM be started on its standby
-    assert steps == (["stopped", "checkpoints"] if ended else []) and (store.paused_at() is not None) is ended
+    assert steps == (["stopped", "checkpoints"] if ended else []) and (store.paused_seconds() is not None) is ended
     # job and key stay
     assert store.job() == JOB
 
@@ -335,7 +335,7 @@ def test_a_vm_that_may_run_on_its_standby_is_not_moved(check_mode, monkeypatch):
     store.write_job(job_data(JOB))
     with pytest.raises(RefusedError, match="m stays off until metal2 or a witness confirms"):
         run_standby.apply({"id": "m", "cluster": "blue", "state": "paused"}, check_mode=check_mode)
-    assert store.paused_at() is None
+    assert store.paused_seconds() is None
 
 
 def test_the_vm_of_another_cluster_is_not_released():

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
 import pathlib
@@ -73,14 +74,14 @@ def test_a_start_that_was_killed_at_its_end_is_recorded_by_the_next_run(started:
     assert not run_start.start({"id": "m", "cluster": "lab"}, check_mode=False)["changed"] and store.record()["phase"] == "running"
 
 
-def received(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> io_copies.CopyStore:
+def received(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, copy: Copy = COPY) -> io_copies.CopyStore:
     """A store with one copy of m, which has not been started."""
     monkeypatch.setattr(io_copies, "HOME", tmp_path / "copies")
     for function in (io_moved.read, io_moved.forget):
         monkeypatch.setattr(function, "__defaults__", (tmp_path / "moved",))
     store = io_copies.CopyStore("lab", "m")
     store.write_record({"state": "receiving", "at": 1.0})
-    store.commit(COPY, {})
+    store.commit(copy, {})
     return store
 
 
@@ -107,6 +108,67 @@ def test_the_first_server_learns_of_a_start_before_it_is_recorded(tmp_path: path
     with store.locked():
         look()
     assert seen == [None, True, None, None]
+
+
+@pytest.fixture(name="disk")
+def fixture_disk(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> CopyDisk:
+    """The disk of the copy; domain and content are not real."""
+    monkeypatch.setattr(run_start, "_run", lambda *_unused: [])
+    monkeypatch.setattr(run_start, "_fill", lambda *_unused: None)
+    monkeypatch.setattr(run_start, "DomainHost", lambda *_unused: host)
+    host = Host("shutdown")
+    host.record = None
+    (tmp_path / "pool" / "standby").mkdir(parents=True)
+    it = CopyDisk("vda", str(tmp_path / "pool" / "m-disk0"), "qcow2", 1 << 20, str(tmp_path / "pool" / "standby" / "vda.qcow2"))
+    pathlib.Path(it.file).write_bytes(b"")
+    monkeypatch.setattr(io_copies.CopyStore, "layers", staticmethod(lambda path: []))
+    monkeypatch.setattr(io_copies.CopyStore, "digests", lambda *_unused: [b""])
+    nvram = base64.b64encode(b"variables").decode("ascii")
+    copy = dataclasses.replace(COPY, disks=(it,), files={str(tmp_path / "nvram" / "m_VARS.fd"): nvram})
+    received(tmp_path, monkeypatch, copy)
+    return it
+
+
+OTHER = b"the only copy of something else"
+START = {"id": "m", "cluster": "lab", "confirmed": "metal1"}
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["while the disks are made", "after the record"])
+def test_a_disk_of_another_vm_that_was_created_meanwhile_is_not_replaced(disk: CopyDisk, late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, final = io_copies.CopyStore("lab", "m"), pathlib.Path(disk.path)
+    with monkeypatch.context() as patched:
+        where = "_claim" if late else "_fill"
+        work = getattr(run_start, where)
+
+        def meanwhile(*given: t.Any) -> t.Any:
+            found = work(*given)
+            final.write_bytes(OTHER)
+            return found
+
+        patched.setattr(run_start, where, meanwhile)
+        with pytest.raises(RefusedError, match="was created on this server while" if late else "already exists"):
+            run_start.start(START, check_mode=False)
+    assert final.read_bytes() == OTHER and (store.record()["state"] == "started") is late
+    # nothing is left of a start that may not take place
+    assert (sorted(each.name for each in final.parent.iterdir()) == ["m-disk0", "standby"]) is not late
+    if late:
+        with pytest.raises(RefusedError, match="was created on this server while"):
+            run_start.start(START, check_mode=False)
+    final.unlink()
+    assert run_start.start(START, check_mode=False)["changed"] and final.read_bytes()[:3] == b"QFI"
+    assert store.record()["phase"] == "running"
+
+
+def test_small_files_of_another_vm_are_not_used(disk: CopyDisk, tmp_path: pathlib.Path) -> None:
+    nvram = tmp_path / "nvram" / "m_VARS.fd"
+    nvram.parent.mkdir()
+    nvram.write_bytes(OTHER)
+    for check_mode in (True, False):
+        with pytest.raises(RefusedError, match="m_VARS.fd already exists on this server, with other content"):
+            run_start.start(START, check_mode=check_mode)
+    assert nvram.read_bytes() == OTHER and not pathlib.Path(disk.path).exists()
+    nvram.write_bytes(b"variables")
+    assert run_start.start(START, check_mode=False)["changed"] and nvram.read_bytes() == b"variables"
 
 
 @pytest.mark.parametrize(

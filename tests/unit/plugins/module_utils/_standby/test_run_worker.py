@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import pathlib
 import time
 import typing as t
@@ -15,7 +14,7 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_store, run_worker
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_grants, io_store, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import COPIED, FAILED, Job, Voter
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
@@ -62,8 +61,9 @@ def test_a_vm_that_is_started_during_its_copy_is_copied_again(
         # the move begins within minutes, or it never did
         (0.0, False, False, False),
         (-300.0, False, False, True),
-        # another clock
+        # the server was restarted since, longer ago or just now
         (300.0, False, False, True),
+        (960.0, False, False, False),
         (-300.0, True, False, False),
         (-300.0, False, True, False),
         # started on its standby, which has to be found out
@@ -91,13 +91,17 @@ def test_a_vm_that_is_moved_is_not_copied_until_it_is_here_again(
     store = io_store.StandbyStore("m", tmp_path)
     store.directory.mkdir()
     if paused is not None:
+        now = 1000.0
+        # the clock of the server is set meanwhile
+        monkeypatch.setattr(time, "time", lambda: 0.0 if now == 1000.0 else 10_000_000_000.0)
+        monkeypatch.setattr(io_grants, "clock", lambda: now)
+        monkeypatch.setattr(io_grants, "boot_id", lambda: "this" if now == 1000.0 or paused <= 0 else "next")
         store.pause()
-        at = time.time() + paused
-        os.utime(store.directory / "paused", (at, at))
+        now = now - paused
     if note:
         io_moved.write(Moved("m", "lab", "m", "u", "metal3", "2026-11-26T10:00:00Z", MOVED), tmp_path / "moved")
     assert run_worker._main(JOB, store) == 0
     assert bool(ran) is copied
-    assert (store.paused_at() is None) == copied
+    assert (store.paused_seconds() is None) == copied
     # a pause leaves the guard as it is, so its end need not restore it
     assert not io_guard.is_guarded("m")

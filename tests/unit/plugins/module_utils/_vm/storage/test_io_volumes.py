@@ -313,3 +313,11 @@ def test_images_on_their_way_count_in_check_mode(place: Place) -> None:
         pool = store.pool("p", "pool")
         disk = parse_vms([{"id": "a", "hypervisor": "lxc", "disks": [{"image": "soon"}]}], cluster="lab")[0].disks[0]
         assert store.image(pool, disk, "d").format == "tar"
+
+
+def test_a_new_volume_replaces_nothing_that_was_created_meanwhile(tmp_path):
+    final = tmp_path / "m-disk0"
+    with pytest.raises(BackendError, match="cannot create .*: File exists"), io_volume_files.created_atomically(final) as partial:
+        partial.write_bytes(b"new")
+        final.write_bytes(b"the only copy of something else")
+    assert final.read_bytes() == b"the only copy of something else" and os.listdir(tmp_path) == ["m-disk0"]

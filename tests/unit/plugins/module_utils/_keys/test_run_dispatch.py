@@ -1,0 +1,198 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The forced command, run as sshd runs it for each command of a connection that stays open after its key has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+import typing as t
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import model_one_time_key
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_grantor
+
+KEY = "AAAAC3NzaC1lZDI1NTE5AAAA+x/y="
+LIBRARY = f"PYTHONPATH=/var/lib/reduced.footprint/lib/{'0' * 32}.zip"
+SENDS = "rsync --server --sender -logDtpre.iLsfxCIvu . /"
+RENEWAL = b'{"do": "renew", "arm": 5, "running": true, "grantors": ["metal2"]}\n'
+# the program, with its files in another folder
+PROGRAM = """
+import pathlib, sys
+sys.path[:0] = {path!r}
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_files
+from ansible_collections.reduced.footprint.plugins.module_utils._keys import run_dispatch
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_key_session
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_grants
+io_files.RUN = io_grants.RUN = pathlib.Path({folder!r}) / "run"
+io_authorized_keys.PATH = pathlib.Path({folder!r}) / "authorized_keys"
+io_copies.HOME = pathlib.Path({folder!r}) / "copies"
+for name in ("HOME", "WATCHES", "_NOTES"):
+    setattr(io_grants, name, pathlib.Path({folder!r}) / name)
+io_key_session._CHECK = io_key_session._GRACE = 0.1
+sys.exit(run_dispatch.main(sys.argv[1:]))
+"""
+
+
+class Host:
+    """A host that accepts a key."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder, self.keys = folder, folder / "authorized_keys"
+
+    def accept(self, name: str, *, key: str = KEY, ends: float | None = None, before: str = "") -> None:
+        """Write the line of the key.
+
+        :arg ends: seconds from now; ``None`` for a permanent key.
+        :arg before: the start of the line.
+        """
+        expires = None if ends is None else model_one_time_key.expiry(time.time() + ends)
+        line = f"{before}{model_one_time_key.options([], expires, 'x')} ssh-ed25519 {key} {model_one_time_key.key_marker(name)}"
+        self.keys.write_text(f"ssh-ed25519 OTHER someone\n{line}\n", encoding="ascii")
+
+    @contextlib.contextmanager
+    def session(self, purpose: str, name: str, command: str, until: float = 1e10) -> t.Iterator[subprocess.Popen[bytes]]:
+        """Run a command of a connection."""
+        program = PROGRAM.format(path=sys.path, folder=str(self.folder))
+        argv = [sys.executable, "-c", program, purpose, name, str(int(until)), KEY]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, "SSH_ORIGINAL_COMMAND": command}) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+
+def children(process: subprocess.Popen[bytes]) -> list[int]:
+    found = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii")
+    return [int(each) for each in found.split()]
+
+
+def named(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/comm").read_text(encoding="ascii").strip()
+    return ""
+
+
+def awaited(what: t.Callable[[], t.Any]) -> t.Any:
+    until = time.monotonic() + 20
+    while not (found := what()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return found
+
+
+@pytest.fixture(name="host")
+def fixture_host(tmp_path: pathlib.Path) -> Host:
+    (tmp_path / "run").mkdir()
+    return Host(tmp_path)
+
+
+ENDINGS: dict[str, t.Callable[[Host, str], None]] = {
+    "withdrawn": lambda host, name: host.keys.write_text("ssh-ed25519 OTHER someone\n", encoding="ascii"),
+    "file removed": lambda host, name: host.keys.unlink(),
+    "file unreadable": lambda host, name: (host.keys.unlink(), host.keys.mkdir()) and None,
+    "expired": lambda host, name: host.accept(name, ends=-1),
+    "expiry unreadable": lambda host, name: host.accept(name, before='expiry-time="soon",'),
+    "commented out": lambda host, name: host.accept(name, before="#"),
+    "key of another host": lambda host, name: host.accept(name, key="BBBB", ends=1000),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_no_command_of_an_open_connection_runs_when_the_key_has_ended(host: Host, ending: str) -> None:
+    host.accept("master", ends=1000)
+    command = f"{LIBRARY} python3 -m ansible_collections.reduced.footprint.plugins.module_utils._remote.run_manifest_agent master"
+    with host.session("migrate", "master", f"test -s {LIBRARY[11:]} || ") as refused:
+        assert refused.wait(20) == 126
+    with host.session("migrate", "master", model_one_time_key.install_command(LIBRARY[11:])) as session:
+        assert session.wait(20) == 0
+    ENDINGS[ending](host, "master")
+    for each in (command, SENDS, model_one_time_key.install_command(LIBRARY[11:])):
+        with host.session("migrate", "master", each) as session:
+            said = session.communicate(timeout=20)[1].decode()
+            assert session.returncode == 126 and said.startswith("the key of master was withdrawn or has expired"), said
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_running_command_ends_with_its_key(host: Host, ending: str) -> None:
+    host.accept("master", ends=1000)
+    with host.session("migrate", "master", SENDS) as session:
+        rsync = awaited(lambda: [pid for pid in children(session) if named(pid) == "rsync"])[0]
+        assert os.getpgid(rsync) == rsync
+        time.sleep(0.5)
+        assert session.poll() is None
+        ENDINGS[ending](host, "master")
+        assert session.wait(20) == 126 and not os.path.exists(f"/proc/{rsync}")
+        assert b"was withdrawn or has expired" in session.stderr.read()
+
+
+def test_what_a_command_started_ends_too(host: Host, tmp_path: pathlib.Path) -> None:
+    """Also when it ignores SIGTERM: the rsync here is a shell with a child."""
+    host.accept("master", ends=1000)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "rsync").write_text("#!/bin/sh\ntrap '' TERM\nsleep 60 &\necho $!\nwait\nwait\n", encoding="ascii")
+    (tmp_path / "bin" / "rsync").chmod(0o755)
+    path = os.environ["PATH"]
+    os.environ["PATH"] = f"{tmp_path / 'bin'}:{path}"
+    try:
+        with host.session("migrate", "master", SENDS) as session:
+            sleeping = int(session.stdout.readline())
+            ENDINGS["withdrawn"](host, "master")
+            assert session.wait(20) == 126
+            awaited(lambda: not os.path.exists(f"/proc/{sleeping}") or named(sleeping) != "sleep")
+    finally:
+        os.environ["PATH"] = path
+
+
+def test_a_key_that_is_placed_again_or_renewed_keeps_its_commands(host: Host) -> None:
+    host.accept("master", ends=1000)
+    with host.session("migrate", "master", SENDS) as session:
+        awaited(lambda: [pid for pid in children(session) if named(pid) == "rsync"])
+        # the first check has renewed it
+        assert (model_one_time_key.expires_at(host.keys.read_text("ascii"), model_one_time_key.key_marker("master")) or 0) > time.time() + 3600
+        host.accept("master", ends=2000)
+        time.sleep(0.5)
+        assert session.poll() is None
+        session.stdin.close()
+        assert session.wait(20) not in (0, 126)
+
+
+def test_an_open_session_of_leases_answers_no_request_after_the_end_of_its_key(host: Host) -> None:
+    name = "standby-m@blue"
+    host.accept(name)
+    with host.session("standby", name, f"{LIBRARY} python3 -m {run_grantor.MODULE} lease {name}") as session:
+        session.stdin.write(RENEWAL)
+        session.stdin.flush()
+        assert json.loads(session.stdout.readline())["ok"]["granted"]
+        ENDINGS["withdrawn"](host, name)
+        with contextlib.suppress(BrokenPipeError):
+            session.stdin.write(RENEWAL)
+            session.stdin.flush()
+        assert b"ok" not in session.stdout.read()
+        assert session.wait(20) == 126
+
+
+def test_the_command_that_withdraws_the_key_completes(host: Host) -> None:
+    name = "move-m"
+    program = "ansible_collections.reduced.footprint.plugins.module_utils._move.run_agent"
+    host.accept(name, ends=1000)
+    with host.session("move", name, f"{LIBRARY} python3 -m {program} forget_key {name}") as session:
+        said = session.communicate(json.dumps({"marker": model_one_time_key.key_marker(name)}).encode(), timeout=20)[0]
+        assert json.loads(said) == {"ok": {"changed": True}} and session.returncode == 0
+    assert name not in host.keys.read_text("ascii")
+    # one that reads its request only after the end
+    host.accept(name, ends=1000)
+    with host.session("move", name, f"{LIBRARY} python3 -m {program} forget_key {name}") as session:
+        awaited(lambda: children(session))
+        ENDINGS["withdrawn"](host, name)
+        said = session.communicate(b"{}", timeout=20)[0]
+        assert "was withdrawn" in json.loads(said)["error"]["message"]
