@@ -54,21 +54,24 @@ options:
   boot:
     description:
       - How the new disks are written. With V(image) this host writes them as image files.
-      - With V(pxe) the VM boots a bootstrap system over the network before the source is changed. The bootstrap system consists of the
-        packages and kernel of this host and exports its disks over SSH, with a key and a host key that are generated for each boot. The disks
-        are partitioned, filled and verified over this connection. It is off during the rehearsal and when the VM boots as the master.
-      - V(pxe) requires an x86_64 VM of QEMU or KVM whose first NIC is on a bridge of this host.
+      - With V(pxe) the VM boots a bootstrap system over a network that only this host reaches, before the source is changed. The bootstrap
+        system consists of the packages and kernel of this host and exports its disks over SSH, with a key and a host key that are generated
+        for each boot. The disks are partitioned, filled and verified over this connection. It is off during the rehearsal and when the VM
+        boots as the master.
+      - V(pxe) requires an x86_64 VM of QEMU or KVM.
     type: str
     choices: [image, pxe]
     default: image
-  pxe_serve:
+  pxe_from_source:
     description:
-      - Serve the bootstrap system from this host with O(boot=pxe). DHCP and TFTP run on the bridge, answer only the NIC of the VM,
-        use link-local addresses, and take precedence over a DHCP server of that network.
-      - With V(false) the source, or another boot server of its network, must serve the files in
-        C(/var/cache/reduced.footprint/bootstrap-NAME) of this host, which exist after the phase V(prepare), see O(stop_after).
+      - With O(boot=pxe), first boot the bootstrap system over the admin network from the source, or from another boot server of that network.
+        This shows that the VM reaches its network and that the boot server answers it.
+      - A system that is booted from a network that others reach cannot prove what it is. Therefore this machine has neither disks nor keys,
+        and is powered off when its boot is complete. The disks are exported by a second boot over a network that only this host reaches.
+      - The boot server must serve the files in C(/var/cache/reduced.footprint/bootstrap-NAME) of this host, which exist after the phase
+        V(prepare), see O(stop_after). The first NIC of the VM must be on a bridge of this host.
     type: bool
-    default: true
+    default: false
   sync:
     description:
       - How the content is copied. V(rsync) copies files.

@@ -7,11 +7,13 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import subprocess
 import threading
 import time
 import typing as t
 
+import pytest
 from rflab.plays import PlayRun, play
 from rflab.settings import Lab
 from source import LOGS, ROOT, command
@@ -19,10 +21,13 @@ from source import LOGS, ROOT, command
 UNIT = "reduced-footprint-migrate-master.service"
 FOLDER = "/var/lib/reduced.footprint/migrations/master"
 STAND_IN = "master-bootstrap"
+CACHE = "/var/cache/reduced.footprint/bootstrap-master"
+SERVED = "/etc/dnsmasq.d/newmaster.conf"
+QEMU_LOG = "/var/log/libvirt/qemu/master-bootstrap.log"
 # what there is of a bootstrap system on the server
 TRACES = (
     "virsh -q list --all --name | grep bootstrap; systemctl list-units --plain --no-legend 'reduced-footprint-pxe*' | cut -d' ' -f1;"
-    " ip -o link | grep -o 'rfb[0-9a-f]*h'; pgrep -a 'dnsmasq|nbdfuse' | grep -e rfb -e nbd.unix;"
+    " ip -o link | grep -o 'rfb[0-9a-f]*'; pgrep -a 'dnsmasq|nbdfuse' | grep -e rfb -e nbd.unix;"
     " find /var/cache/reduced.footprint /run/reduced.footprint /var/lib/libvirt /var/log/libvirt -name '*bootstrap*' -not -name '*.log.*' 2>/dev/null"
     " | grep -v '/qemu/master-bootstrap.log'; losetup -l --noheadings | grep far; true"
 )
@@ -67,12 +72,76 @@ def kill_in_precopy() -> None:
             return
 
 
+@pytest.fixture(name="stranger")
+def fixture_stranger(lab: Lab, tmp_path: pathlib.Path) -> t.Iterator[pathlib.Path]:
+    """A DHCP and TFTP server of somebody else on the admin network, whose offers iPXE prefers; returns its log."""
+    log = tmp_path / "stranger.log"
+    (tmp_path / "boot.ipxe").write_text("#!ipxe\necho booted by a stranger\nsleep 3600\n", encoding="ascii")
+    tmp_path.chmod(0o755)
+    argv = [
+        "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--no-hosts", "--no-resolv", "--port=0", "--pid-file=", f"--log-facility={log}",
+        "--log-dhcp", f"--interface={lab.bridge}", "--except-interface=lo", "--bind-interfaces", "--leasefile-ro", "--no-ping", "--user=root",
+        f"--dhcp-range={lab.net}.240,{lab.net}.250,10m", "--dhcp-option-force=175,01:01:7f:b0:01:01", "--dhcp-boot=boot.ipxe",
+        "--enable-tftp", f"--tftp-root={tmp_path}",
+    ]  # fmt: skip
+    server = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
+    yield log
+    assert server.poll() is None, "the stranger's server ended"
+    server.terminate()
+    server.wait()
+
+
 def test_check_mode_changes_nothing_and_reports_all_missing_requirements(lab: Lab) -> None:
     before = ssh("metal1", "find", "/var/lib/reduced.footprint", "/var/cache", "-maxdepth", "1", check=False)
     given = ["-e", json.dumps({"master_migrate_boot": "pxe"})]
     checked = play("reduced.footprint.migrate_master", "--check", "--diff", *given, log=LOGS / "pxe-check.log")
     assert checked.rc == 0, checked.output[-6000:]
     assert ssh("metal1", "find", "/var/lib/reduced.footprint", "/var/cache", "-maxdepth", "1", check=False) == before
+    assert traces() == []
+
+
+def test_stranger_on_the_admin_network_is_never_booted(stranger: pathlib.Path) -> None:
+    done = moved("stranger", stop_after="prepare")
+    requests = stranger.read_text(encoding="utf-8")
+    assert "started" in requests
+    for mac in journal()["facts"]["vm"]["macs"]:
+        assert mac not in requests, requests
+    assert done.rc == 0, f"{done.output[-5000:]}\n{log()[-3000:]}"
+    assert traces() == []
+
+
+@pytest.fixture(name="from_source")
+def fixture_from_source() -> t.Iterator[t.Callable[[], str]]:
+    """Return a function that copies the boot files to the source and lets its DHCP and TFTP serve them; it returns the MAC that is answered."""
+
+    def serve() -> str:
+        mac = str(journal()["facts"]["vm"]["macs"][0])
+        archive = subprocess.run(
+            [str(ROOT / "lab" / "lab"), "ssh", "metal1", f"tar --create --directory={CACHE} ."], check=True, capture_output=True, stdin=subprocess.DEVNULL
+        ).stdout
+        subprocess.run([str(ROOT / "lab" / "lab"), "ssh", "laptop", "tar --extract --no-same-owner --directory=/srv/tftp"], check=True, input=archive)
+        config = f"dhcp-host={mac},set:newmaster\\ndhcp-boot=tag:newmaster,boot.ipxe\\nlog-dhcp\\n"
+        ssh("laptop", f"printf '{config}' >{SERVED}; systemctl restart dnsmasq")
+        return mac
+
+    yield serve
+    ssh("laptop", f"rm -f {SERVED} /srv/tftp/boot.ipxe /srv/tftp/vmlinuz /srv/tftp/initrd.img; systemctl restart dnsmasq")
+
+
+def test_source_boots_a_machine_without_disks_and_keys(from_source: t.Callable[[], str]) -> None:
+    done = moved("source-files", pxe_from_source=True, stop_after="prepare")
+    assert done.rc == 0, f"{done.output[-5000:]}\n{log()[-3000:]}"
+    mac = from_source()
+    ssh("metal1", f"truncate --size=0 {QEMU_LOG}")
+    done = moved("from-source", pxe_from_source=True, stop_after="partition")
+    assert done.rc == 0, f"{done.output[-5000:]}\n{log()[-3000:]}"
+    assert "/srv/tftp/initrd.img" in ssh("laptop", "journalctl -b -u dnsmasq --no-pager") and mac in ssh("laptop", "journalctl -b -u dnsmasq --no-pager")
+    first, second = ssh("metal1", "cat", QEMU_LOG).split("starting up")[1:]
+    assert "rf-disk-0" not in first and "rf-seed" not in first and "blockdev" not in first, first
+    assert "rf-disk-0" in second and "rf-seed" in second
+    assert [each for each in traces() if CACHE not in each] == []
+    done = play("reduced.footprint.rollback_master", log=LOGS / "pxe-back-source.log")
+    assert done.rc == 0, done.output[-5000:]
     assert traces() == []
 
 

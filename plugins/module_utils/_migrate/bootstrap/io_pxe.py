@@ -2,16 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The network on which a bootstrap system is served and reached: a systemd unit with a network namespace, and a veth pair to a bridge.
+"""The network on which a bootstrap system is served and reached: the network namespace of a systemd unit, with the card of one VM.
 
-The host's network configuration is unchanged, none of its ports is used, and its packet filter is not involved.
-Namespace and veth pair are removed with the unit, for whatever reason it ends.
+Nobody else reaches it. The host's network configuration is unchanged, none of its ports is used, and its packet filter is not
+involved. The namespace, with the card's host end, is removed with the unit, for whatever reason it ends.
 """
 
 from __future__ import annotations
 
 import os
-import pathlib
 import time
 import typing as t
 
@@ -30,13 +29,9 @@ def start(unit: str, argv: t.Sequence[str], description: str) -> None:
     run(["systemd-run", "--quiet", "--collect", f"--unit={unit}", f"--description={description}", "--property=PrivateNetwork=yes", "--", *argv])
 
 
-def stop(unit: str, outer: str) -> None:
-    """Stop the unit and remove its veth pair; a stopped unit is accepted.
-
-    :arg outer: the bridge end of the veth pair, removed explicitly because the kernel removes a namespace with delay.
-    """
+def stop(unit: str) -> None:
+    """Stop the unit; a stopped unit is accepted."""
     run(["systemctl", "stop", unit], ok=range(256), timeout=60)
-    run(["ip", "link", "delete", "dev", outer], ok=range(256), timeout=60)
 
 
 def process(unit: str) -> int | None:
@@ -70,20 +65,14 @@ def inside(number: int, argv: t.Sequence[str]) -> list[str]:
     return ["nsenter", "--target", str(number), "--net", "--", *argv]
 
 
-def connect(number: int, bridge: str, inner: str, outer: str, mac: str, address: str, prefix: int) -> None:
-    """Create the veth pair between namespace and bridge; an existing one is reused.
+def connected(number: int, tap: str) -> bool:
+    """Whether the card's host end is in the namespace of a process."""
+    return run(inside(number, ["ip", "link", "show", "dev", tap]), ok=range(256)).rc == 0
 
-    :arg inner: name of the interface in the namespace; ``outer`` is the bridge end, with the MAC ``mac``.
-    :arg address: address of the interface in the namespace.
-    """
-    if run(inside(number, ["ip", "link", "show", "dev", inner]), ok=range(256)).rc:
-        # left by a namespace that is being removed
-        run(["ip", "link", "delete", "dev", outer], ok=range(256))
-        # a bridge uses the smallest MTU of its ports
-        mtu = pathlib.Path("/sys/class/net", bridge, "mtu").read_text(encoding="ascii").strip()
-        ends = ["ip", "link", "add", "name", outer, "address", mac, "mtu", mtu, "type", "veth", "peer", "name", inner, "mtu", mtu, "netns", str(number)]
-        run(ends, timeout=30)
-    run(["ip", "link", "set", "dev", outer, "master", bridge, "up"], timeout=30)
-    run(inside(number, ["ip", "address", "replace", f"{address}/{prefix}", "dev", inner]), timeout=30)
+
+def connect(number: int, tap: str, address: str) -> None:
+    """Move the card's host end into the namespace of a process, and give it an address with its prefix length."""
+    run(["ip", "link", "set", "dev", tap, "netns", str(number)], timeout=30)
+    run(inside(number, ["ip", "address", "replace", address, "dev", tap]), timeout=30)
     run(inside(number, ["ip", "link", "set", "dev", "lo", "up"]), timeout=30)
-    run(inside(number, ["ip", "link", "set", "dev", inner, "up"]), timeout=30)
+    run(inside(number, ["ip", "link", "set", "dev", tap, "up"]), timeout=30)

@@ -4,14 +4,16 @@
 
 """The bootstrap system of a migration with ``boot: pxe``: its content, its boot server and its requirements.
 
-The new master's VM boots it over the network. It exports the disks of its machine on sockets that are
+The new master's VM boots it over a network that only this host reaches. It exports the disks of its machine on sockets that are
 reachable through ssh only, with one key and one host key. The served files contain no secrets:
 the keys are on a separate disk.
+
+What boots from a network that others reach cannot prove what it is. Therefore the system that the source's boot server delivers
+runs in a machine without disks and keys.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import ipaddress
 import typing as t
@@ -25,8 +27,7 @@ HELPFUL = ("virtio_rng", "ipv6")
 #: Programs of the host that are included, by their name in the bootstrap system; kmod loads the modules.
 PROGRAMS = ("sh", "mount", "ip", "mkdir", "sleep", "kmod", "qemu-nbd", "sshd")
 #: Programs required on the host.
-TOOLS = ("nbdfuse", "modprobe", "ldd", "nsenter", "ssh", "ssh-keygen", "systemd-run", *(each for each in PROGRAMS if each != "sh"))
-SERVING_TOOLS = ("dnsmasq",)
+TOOLS = ("dnsmasq", "nbdfuse", "modprobe", "ldd", "nsenter", "ssh", "ssh-keygen", "systemd-run", *(each for each in PROGRAMS if each != "sh"))
 KERNEL, INITRD, SCRIPT = "vmlinuz", "initrd.img", "boot.ipxe"
 ARCHITECTURES = ("x86_64",)
 
@@ -35,6 +36,10 @@ DISK_SERIAL, SEED_SERIAL = "rf-disk-", "rf-seed"
 #: Where the bootstrap system exports a disk.
 SOCKET = "/run/disk-"
 EXPORT = "disk"
+#: Addresses of the server, and of the VM while its firmware loads the bootstrap system, on a network without others.
+SERVER, CLIENT = ipaddress.IPv4Interface("169.254.1.1/30"), ipaddress.IPv4Address("169.254.1.2")
+#: What it writes to the console of a machine without keys.
+NO_KEYS = "bootstrap: no keys"
 _SEED_BYTES = 64 * 1024
 # a low log level, because the serial console of an emulated machine is slow
 _KERNEL_LINE = "console=ttyS0 loglevel=4 panic=10"
@@ -72,6 +77,10 @@ for device in /sys/block/vd*; do
     @SEED@) seed=/dev/$name ;;
     esac
 done
+if [ -z "$seed" ]; then
+    echo "@NO_KEYS@"
+    while :; do sleep 60; done
+fi
 while IFS= read -r line; do
     case $line in
     "host "*) echo "${line#host }" >>/run/host_key ;;
@@ -122,35 +131,9 @@ _PASSWD = "root:x:0:0::/:/bin/sh\nsshd:x:74:74::/run/sshd:/bin/false\n"
 _GROUP = "root:x:0:\nsshd:x:74:\n"
 
 
-@dataclasses.dataclass(frozen=True)
-class Wire:
-    """The network on which a bootstrap system is served and reached: a veth pair between a network namespace and the VM's bridge.
-
-    :arg inner: name of the interface in the namespace; ``outer`` is the end on the bridge.
-    :arg mac: MAC of ``outer``: high, so that the bridge does not use it as its own.
-    :arg server: IPv4 address of the server; ``client`` is the VM's while its firmware loads the bootstrap system.
-    """
-
-    inner: str
-    outer: str
-    mac: str
-    server: str
-    client: str
-    prefix: int
-
-
-def wire(vm: str) -> Wire:
-    """Return names and addresses derived from a VM's UUID, the same in every run.
-
-    The addresses are link-local (169.254.0.0/16), so that none of the admin network is needed.
-    """
-    mark = hashlib.sha256(vm.encode("ascii")).digest()
-    # without the first and last 256 addresses, which are reserved, and 169.254.169.0/24, used by cloud metadata services
-    third = 1 + mark[0] % 253
-    base = ipaddress.IPv4Address((169 << 24) | (254 << 16) | ((170 if third == 169 else third) << 8) | (mark[1] & 0xFC))
-    name = mark.hex()[:8]
-    outer = f"rfb{name}h"
-    return Wire(f"rfb{name}", outer, "fe:" + ":".join(f"{each:02x}" for each in mark[2:7]), str(base + 1), str(base + 2), 30)
+def tap_name(vm: str) -> str:
+    """Name of the host end of the machine's card, derived from the UUID of the VM: the same in every run."""
+    return f"rfb{hashlib.sha256(vm.encode('ascii')).hexdigest()[:8]}"
 
 
 def link_local(mac: str) -> str:
@@ -182,7 +165,8 @@ def files(libraries: t.Iterable[str], modules: t.Iterable[str]) -> dict[str, tup
     :arg libraries: folders of the programs' libraries.
     :arg modules: paths of the kernel modules, in loading order.
     """
-    values = {"LIBRARIES": ":".join(libraries), "DISK": DISK_SERIAL, "SEED": SEED_SERIAL, "SOCKET": SOCKET, "EXPORT": EXPORT, "SSHD": "/usr/sbin/sshd"}
+    values = {"LIBRARIES": ":".join(libraries), "DISK": DISK_SERIAL, "SEED": SEED_SERIAL, "SOCKET": SOCKET, "EXPORT": EXPORT, "NO_KEYS": NO_KEYS}
+    values["SSHD"] = "/usr/sbin/sshd"
     init = _INIT
     for name, value in values.items():
         init = init.replace(f"@{name}@", value)
@@ -229,33 +213,29 @@ def exported(output: str) -> dict[int, int]:
     return {int(each[1]): int(each[2]) for each in words if len(each) == 3 and each[0] == "disk"}
 
 
-def serve_argv(way: Wire, mac: str, folder: str) -> list[str]:
-    """Return the command line of dnsmasq as DHCP and TFTP server for one network card.
-
-    Its offer has precedence in iPXE over those of other DHCP servers on the admin network, and iPXE does not
-    wait for others (option 175: priority 127, no-pxedhcp).
-    """
+def serve_argv(tap: str, mac: str, folder: str) -> list[str]:
+    """Return the command line of dnsmasq as DHCP and TFTP server for one network card; iPXE does not wait for others (option 175: no-pxedhcp)."""
     return [
         "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--no-hosts", "--no-resolv", "--port=0", "--pid-file=", "--log-facility=-", "--log-dhcp",
-        f"--interface={way.inner}", "--except-interface=lo", "--bind-dynamic", "--leasefile-ro", "--no-ping",
-        f"--dhcp-range={way.client},static,{ipaddress.IPv4Network((way.client, way.prefix), strict=False).netmask},10m",
-        f"--dhcp-host={mac},{way.client}", "--dhcp-ignore=tag:!known", "--dhcp-option=option:router", "--dhcp-option=option:dns-server",
-        "--dhcp-option-force=175,01:01:7f:b0:01:01", f"--dhcp-boot={SCRIPT}", "--enable-tftp", f"--tftp-root={folder}",
+        f"--interface={tap}", "--except-interface=lo", "--bind-dynamic", "--leasefile-ro", "--no-ping",
+        f"--dhcp-range={CLIENT},static,{SERVER.netmask},10m",
+        f"--dhcp-host={mac},{CLIENT}", "--dhcp-ignore=tag:!known", "--dhcp-option=option:router", "--dhcp-option=option:dns-server",
+        "--dhcp-option-force=175,b0:01:01", f"--dhcp-boot={SCRIPT}", "--enable-tftp", f"--tftp-root={folder}",
     ]  # fmt: skip
 
 
-def problems(host: t.Mapping[str, t.Any], *, serve: bool, bridge: str | None, vlan: int | None) -> list[tuple[str, str, str]]:
+def problems(host: t.Mapping[str, t.Any], *, from_source: bool, bridge: str | None, vlan: int | None) -> list[tuple[str, str, str]]:
     """Return unmet requirements of the destination as message, hint and path.
 
     :arg host: ``bootstrap`` of the destination's facts: ``tools`` (name → path), ``kernel`` (version or ``None``),
         ``missing_modules``, ``fuse`` (the device), ``rom``, ``arch``.
+    :arg from_source: whether the source's boot server is used first.
     :arg bridge: bridge of the VM's first network card; ``vlan`` is the card's VLAN.
     """
     found = []
     if host["arch"] not in ARCHITECTURES:
         found.append((f"boot: pxe is not supported on {host['arch']}.", "Use boot: image.", "boot"))
-    tools = (*TOOLS, *(SERVING_TOOLS if serve else ()))
-    missing = [each for each in tools if not host["tools"].get(each)]
+    missing = [each for each in TOOLS if not host["tools"].get(each)]
     if missing:
         found.append((f"boot: pxe requires {', '.join(missing)} on the destination.", "Install them; the role master_migrate does.", TOOLS_PATH))
     if not host["fuse"]:
@@ -271,23 +251,24 @@ def problems(host: t.Mapping[str, t.Any], *, serve: bool, bridge: str | None, vl
         found.append(("The destination's QEMU has no network boot ROM for virtio cards.", "Install ipxe-qemu or ipxe-roms-qemu there.", TOOLS_PATH))
     if not host["ipv6"]:
         found.append(("IPv6 is disabled on the destination; the bootstrap system is reached over IPv6.", "Enable IPv6 there, or use boot: image.", "boot"))
-    if not bridge:
-        found.append(("boot: pxe requires a network card on a bridge of the destination.", "Name the bridge of the admin network.", "vm.nics[0].bridge"))
-    if vlan is not None and not serve:
-        hint = "Set pxe_serve to true, or let the network tag the frames and remove vlan."
+    if from_source and not bridge:
+        found.append(("pxe_from_source requires a network card on a bridge of the destination.", "Name the bridge of the admin network.", "vm.nics[0].bridge"))
+    if from_source and vlan is not None:
+        hint = "Set pxe_from_source to false, or let the network tag the frames and remove vlan."
         found.append((f"A boot ROM does not tag frames, so a boot server on VLAN {vlan} cannot be reached.", hint, "vm.nics[0].vlan"))
     return found
 
 
-def unreached(seconds: float, lines: t.Sequence[str], *, serve: bool, unit: str, folder: str) -> tuple[str, str]:
+def unreached(seconds: float, lines: t.Sequence[str], *, from_source: bool, unit: str, folder: str) -> tuple[str, str]:
     """Return message and hint for a bootstrap system that does not answer.
 
     :arg lines: the last lines of the VM's console.
+    :arg from_source: whether the source's boot server serves it.
     """
     console = f"Last lines of its console: {' | '.join(lines)}" if lines else "Its console is empty, so it found no boot image."
     if lines:
         hint = "Raise boot_timeout if the host is slow."
-    elif serve:
+    elif not from_source:
         hint = f"Check the DHCP and TFTP requests: journalctl -u {unit}."
     else:
         hint = f"Let the DHCP server answer this VM with the boot file {SCRIPT}, and serve {SCRIPT}, {KERNEL} and {INITRD} of {folder} by TFTP."

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""``boot: pxe``: the new master's VM boots a bootstrap system over the network, which exports its disks over ssh.
+"""``boot: pxe``: the new master's VM boots a bootstrap system over a network of its own, which exports its disks over ssh.
 
 Missing parts are created when the disks are accessed, so that a migration continues after a kill of the worker
 or a restart of the host. Everything is recorded in the journal before it is created.
@@ -23,7 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstr
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.io_destination_facts import disk_paths
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal import io_rehearsal
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal.plan_rehearsal import stuck, tail
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, libvirt_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context
@@ -39,10 +39,9 @@ _LOGIN = 30.0
 _IN_ERROR = 8
 
 
-def facts(serve: bool) -> dict[str, t.Any]:
+def facts() -> dict[str, t.Any]:
     """Return the facts of this host that preflight checks."""
-    tools = (*plan_bootstrap.TOOLS, *(plan_bootstrap.SERVING_TOOLS if serve else ()))
-    return io_bootstrap.gather(tools, plan_bootstrap.MODULES, plan_bootstrap.HELPFUL)
+    return io_bootstrap.gather(plan_bootstrap.TOOLS, plan_bootstrap.MODULES, plan_bootstrap.HELPFUL)
 
 
 class BootstrapMachine:
@@ -50,7 +49,7 @@ class BootstrapMachine:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._wire = plan_bootstrap.wire(context.vm.uuid)
+        self._tap = plan_bootstrap.tap_name(context.vm.uuid)
         name = context.spec.name
         self.unit = plan_bootstrap.unit_name(name)
         self.uuid = plan_bootstrap.stand_in_uuid(context.vm.uuid)
@@ -94,26 +93,39 @@ class BootstrapMachine:
         ssh = self._ssh(holder)
         with DomainHost(spec.uri) as host:
             record = host.domain(self.uuid)
-            if record is not None and (not record.active or not (self.keys / "client").exists()):
+            # one that has not been resumed, or whose network has ended with its unit, cannot be used
+            usable = record is not None and record.state == "running" and (self.keys / "client").exists() and io_pxe.connected(holder, self._tap)
+            if not usable:
                 io_rehearsal.destroy(host, self.uuid)
-                record = None
-            if record is None:
-                self._switch_on(host)
-            self._await(host, ssh)
+                self._switch_on(host, holder)
+            self._await(host, lambda: self._exported(ssh))
         return ssh
 
+    def boot_from_source(self) -> None:
+        """Boot what the boot server of the admin network delivers, in a machine without disks and keys, which is powered off then.
+
+        :raises BackendError: it does not reach the end of its boot.
+        """
+        context, left = self._context, self._note()
+        with DomainHost(context.spec.uri) as host:
+            io_rehearsal.destroy(host, self.uuid)
+            shutil.rmtree(self.keys, ignore_errors=True)
+            pathlib.Path(left["console"]).unlink(missing_ok=True)
+            self._create(host, bridge=context.bridge)
+            host.resume(self.uuid)
+            self._await(host, lambda: plan_bootstrap.NO_KEYS in io_rehearsal.read_console(left["console"]), from_source=True)
+            io_rehearsal.destroy(host, self.uuid)
+
     def _hold(self) -> int:
-        """Start the unit with the network namespace, and connect it to the VM's bridge; returns the PID."""
-        spec, way = self._context.spec, self._wire
+        """Start the unit with the network namespace and the boot server; returns the PID."""
         number = io_pxe.process(self.unit)
         if number is None:
-            argv = plan_bootstrap.serve_argv(way, self._context.vm.macs[0], str(self.folder)) if spec.pxe_serve else ["sleep", "infinity"]
-            io_pxe.stop(self.unit, way.outer)
-            io_pxe.start(self.unit, argv, f"Network boot of {spec.name} (reduced.footprint)")
+            argv = plan_bootstrap.serve_argv(self._tap, self._context.vm.macs[0], str(self.folder))
+            io_pxe.stop(self.unit)
+            io_pxe.start(self.unit, argv, f"Network boot of {self._context.spec.name} (reduced.footprint)")
             number = io_pxe.process(self.unit)
             if number is None:
                 raise BackendError(f"{self.unit} ended immediately.", hint=f"Check journalctl -u {self.unit}.")
-        io_pxe.connect(number, t.cast(str, self._context.bridge), way.inner, way.outer, way.mac, way.server, way.prefix)
         return number
 
     def _ssh(self, holder: int) -> list[str]:
@@ -137,31 +149,30 @@ class BootstrapMachine:
         argv = ["ssh", "-F", "/dev/null", "-i", str(self.keys / "client"), "-l", "root"]
         for key, value in options.items():
             argv += ["-o", f"{key}={value}"]
-        return io_pxe.inside(holder, [*argv, f"{plan_bootstrap.link_local(self._context.vm.macs[0])}%{self._wire.inner}"])
+        return io_pxe.inside(holder, [*argv, f"{plan_bootstrap.link_local(self._context.vm.macs[0])}%{self._tap}"])
 
-    def _switch_on(self, host: DomainHost) -> None:
-        """Create new keys and start the machine with them."""
+    def _switch_on(self, host: DomainHost, holder: int) -> None:
+        """Create new keys and start the machine with them, on the network of the boot server."""
         context = self._context
         self._make_keys()
-        name = plan_bootstrap.stand_in_name(context.journal.facts["vm"]["name"])
-        xml = host.config_xml(context.vm.uuid)
-        disks = disk_paths(xml)
+        disks = disk_paths(host.config_xml(context.vm.uuid))
         left = self._note()
         for path in left["files"]:
             pathlib.Path(path).unlink(missing_ok=True)
         _write_secret(pathlib.Path(left["seed"]), plan_bootstrap.seed((self.keys / "host").read_text("ascii"), (self.keys / "client.pub").read_text("ascii")))
-        machine = xml_bootstrap.Machine(
-            name=name,
-            uuid=self.uuid,
-            mac=context.vm.macs[0],
-            bridge=t.cast(str, context.bridge),
-            disks={f"{plan_bootstrap.DISK_SERIAL}{each.index}": disks[each.index] for each in context.layout().disks},
-            seed=(plan_bootstrap.SEED_SERIAL, left["seed"]),
-            console=left["console"],
-        )
-        with libvirt_errors("libvirt could not start the bootstrap system", "Check the log of libvirt on the destination."):
-            host.connection.createXML(xml_bootstrap.bootstrap_xml(xml, machine), 0)
-        context.log(f"the bootstrap system boots as {name}")
+        exported = {f"{plan_bootstrap.DISK_SERIAL}{each.index}": disks[each.index] for each in context.layout().disks}
+        self._create(host, disks=exported, seed=(plan_bootstrap.SEED_SERIAL, left["seed"]))
+        io_pxe.connect(holder, self._tap, str(plan_bootstrap.SERVER))
+        host.resume(self.uuid)
+
+    def _create(self, host: DomainHost, **parts: t.Any) -> None:
+        """Create the machine, paused, with these parts of :class:`xml_bootstrap.Machine`."""
+        context, left = self._context, self._note()
+        name = plan_bootstrap.stand_in_name(context.journal.facts["vm"]["name"])
+        machine = xml_bootstrap.Machine(name, self.uuid, context.vm.macs[0], self._tap, left["console"], **parts)
+        io_rehearsal.start_paused(host, xml_bootstrap.bootstrap_xml(host.config_xml(context.vm.uuid), machine), outlives=True)
+        where = f"from the network of {machine.bridge}, without disks and keys" if machine.bridge else "from the network of its boot server"
+        context.log(f"the bootstrap system boots as {name}, {where}")
 
     def _make_keys(self) -> None:
         shutil.rmtree(self.keys, ignore_errors=True)
@@ -171,31 +182,39 @@ class BootstrapMachine:
         public = (self.keys / "host.pub").read_text("ascii").split()[:2]
         write_atomic(self.keys / "known_hosts", f"bootstrap {' '.join(public)}\n")
 
-    def _await(self, host: DomainHost, ssh: t.Sequence[str]) -> None:
-        """Wait until the bootstrap system exports all disks.
+    def _exported(self, ssh: t.Sequence[str]) -> bool:
+        """Whether the bootstrap system exports all disks.
 
-        :raises BackendError: it does not within ``boot_timeout`` seconds, or its console shows an error.
+        :raises BackendError: it answers, but exports others.
         """
-        context = self._context
-        wanted = {each.index for each in context.layout().disks}
-        left = self._note()
+        wanted = {each.index for each in self._context.layout().disks}
+        try:
+            found = plan_bootstrap.exported(run([*ssh, "ready"], timeout=_LOGIN).stdout)
+        except CommandError:
+            return False
+        if not wanted <= set(found):
+            raise BackendError(f"it exports the disks {sorted(found)}, expected {sorted(wanted)}")
+        return True
+
+    def _await(self, host: DomainHost, ready: t.Callable[[], bool], *, from_source: bool = False) -> None:
+        """Wait until the bootstrap system is ready.
+
+        :raises BackendError: it is not within ``boot_timeout`` seconds, or its console shows an error.
+        """
+        context, left = self._context, self._note()
         began = time.monotonic()
         while True:
             try:
-                found = plan_bootstrap.exported(run([*ssh, "ready"], timeout=_LOGIN).stdout)
-                if wanted <= set(found):
+                if ready():
                     break
-                reason: str | None = f"it exports the disks {sorted(found)}, expected {sorted(wanted)}"
-            except CommandError:
                 reason = stuck(io_rehearsal.read_console(left["console"]))
-            try:
                 io_rehearsal.check_alive(host, self.uuid)
             except BackendError as error:
                 reason = error.message
             seconds = time.monotonic() - began
             if reason or seconds > context.spec.boot_timeout:
                 lines = tail(io_rehearsal.read_console(left["console"]), _IN_ERROR)
-                message, hint = plan_bootstrap.unreached(seconds, lines, serve=context.spec.pxe_serve, unit=self.unit, folder=str(self.folder))
+                message, hint = plan_bootstrap.unreached(seconds, lines, from_source=from_source, unit=self.unit, folder=str(self.folder))
                 raise BackendError(f"{message}{f' ({reason})' if reason else ''}", hint=hint)
             context.progress(phase=context.journal.phase, waiting_for="the bootstrap system to boot")
             time.sleep(_POLL)
@@ -216,17 +235,17 @@ class BootstrapMachine:
         return dict(left)
 
     def down(self) -> None:
-        """Power off the bootstrap system, and remove keys, network and server. Boot files that another server serves are kept."""
+        """Power off the bootstrap system, and remove keys, network and server. Boot files that the source serves too are kept."""
         left = self._context.journal.facts.get("bootstrap")
         if not left:
             return
         with DomainHost(self._context.spec.uri) as host:
             ran = io_rehearsal.destroy(host, left["uuid"])
-        io_pxe.stop(left["unit"], self._wire.outer)
+        io_pxe.stop(left["unit"])
         for path in left["files"]:
             pathlib.Path(path).unlink(missing_ok=True)
         shutil.rmtree(self.keys, ignore_errors=True)
-        if self._context.spec.pxe_serve:
+        if not self._context.spec.pxe_from_source:
             shutil.rmtree(self.folder, ignore_errors=True)
         del self._context.journal.facts["bootstrap"]
         self._context.save()
@@ -243,15 +262,19 @@ def _write_secret(path: pathlib.Path, content: bytes) -> None:
 def prepare(context: Context) -> None:
     """Build, serve and boot the bootstrap system once, to check access to the disks.
 
-    It is not booted when another server serves and the run stops after this phase: the files must be copied there first.
+    With ``pxe_from_source`` it is booted from there before, once in a migration. It is not booted when the run stops after this phase:
+    the files must be copied to the source first.
     """
     machine = BootstrapMachine(context)
     machine.build()
-    if not context.spec.pxe_serve:
+    if context.spec.pxe_from_source and not context.journal.facts.get("booted_from_source"):
         names = f"{plan_bootstrap.SCRIPT}, {plan_bootstrap.KERNEL} and {plan_bootstrap.INITRD}"
         context.log(f"serve {names} of {machine.folder} by TFTP, and answer DHCP of {context.vm.macs[0]} with the boot file {plan_bootstrap.SCRIPT}")
         if context.spec.stop_after == "prepare":
             return
+        machine.boot_from_source()
+        context.journal.facts["booted_from_source"] = True
+        context.save()
     machine.up()
 
 

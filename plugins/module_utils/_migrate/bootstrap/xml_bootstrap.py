@@ -2,7 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The domain that runs the bootstrap system: the VM's processor, network card and disks, with a network boot."""
+"""The domain that runs the bootstrap system: the VM's processor, network card and disks, with a network boot.
+
+With disks or keys its card is on no network but the namespace of its boot server. A machine that boots from a network that others
+reach gets neither.
+"""
 
 from __future__ import annotations
 
@@ -29,18 +33,21 @@ _REBOOT_MS = "5000"
 class Machine:
     """The values that differ from the VM.
 
+    :arg tap: name of the card's host end, which the caller moves into the namespace of the boot server before the machine runs.
+    :arg console: file for the output of the serial console.
     :arg disks: serial number → path of a raw file or block device on the host.
     :arg seed: serial number and path of the disk with the keys, read-only.
-    :arg console: file for the output of the serial console.
+    :arg bridge: a network that others reach, instead of ``tap``; without ``disks`` and ``seed`` only.
     """
 
     name: str
     uuid: str
     mac: str
-    bridge: str
-    disks: t.Mapping[str, str]
-    seed: tuple[str, str]
+    tap: str
     console: str
+    disks: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    seed: tuple[str, str] | None = None
+    bridge: str | None = None
 
 
 def bootstrap_xml(xml: str, machine: Machine) -> str:
@@ -49,7 +56,10 @@ def bootstrap_xml(xml: str, machine: Machine) -> str:
     It always uses BIOS, so that its unsigned kernel boots; the written disks do not depend on the firmware.
 
     :arg xml: the VM's definition.
+    :raises ValueError: the machine has disks or keys, and boots from a bridge.
     """
+    if machine.bridge and (machine.disks or machine.seed):
+        raise ValueError("a machine that boots from a network that others reach gets no disks and no keys")
     vm = parse(xml)
     document = etree.Element("domain", {"type": vm.get("type", "kvm")})
     _text(document, "name", machine.name)
@@ -79,6 +89,12 @@ def bootstrap_xml(xml: str, machine: Machine) -> str:
     return str(text_of(document))
 
 
+def boots_from_network(xml: str) -> bool:
+    """Whether a domain may boot from the network, also after a failed boot from its disk."""
+    domain = parse(xml)
+    return any(each.get("dev") == "network" for each in domain.findall("os/boot")) or bool(domain.findall("devices/interface/boot"))
+
+
 def _devices(vm: t.Any, machine: Machine) -> t.Any:
     devices = etree.Element("devices")
     emulator = vm.find("devices/emulator")
@@ -90,10 +106,14 @@ def _devices(vm: t.Any, machine: Machine) -> t.Any:
         caching = {key: driver.get(key) for key in ("cache", "io") if driver is not None and driver.get(key)}
         # a full pool must be reported as an error: a paused machine would block the writer
         _disk(devices, number, serial, path, {**caching, "error_policy": "report", "rerror_policy": "report", "discard": "unmap"})
-    etree.SubElement(_disk(devices, len(machine.disks), *machine.seed, {}), "readonly")
-    card = etree.SubElement(devices, "interface", {"type": "bridge"})
+    if machine.seed:
+        etree.SubElement(_disk(devices, len(machine.disks), *machine.seed, {}), "readonly")
+    card = etree.SubElement(devices, "interface", {"type": "bridge" if machine.bridge else "ethernet"})
     etree.SubElement(card, "mac", {"address": machine.mac})
-    etree.SubElement(card, "source", {"bridge": machine.bridge})
+    if machine.bridge:
+        etree.SubElement(card, "source", {"bridge": machine.bridge})
+    else:
+        etree.SubElement(card, "target", {"dev": machine.tap})
     etree.SubElement(card, "model", {"type": "virtio"})
     serial_port = etree.SubElement(devices, "serial", {"type": "file"})
     etree.SubElement(serial_port, "source", {"path": machine.console, "append": "off"})

@@ -35,7 +35,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request
     fixup_context,
     systems_of,
 )
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstrap import run_bootstrap
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstrap import run_bootstrap, xml_bootstrap
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import run_blocks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context, layout_of, vm_entry
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal import run_health
@@ -50,7 +50,7 @@ def destination(context_spec: t.Any, vm: t.Any, source: t.Mapping[str, t.Any] | 
     macs = [each["mac"] for each in (source or {}).get("interfaces", [])]
     facts = io_destination_facts.gather(context_spec, vm, _TOOLS, macs)
     if context_spec.boot == run_bootstrap.PXE:
-        facts["bootstrap"] = run_bootstrap.facts(context_spec.pxe_serve)
+        facts["bootstrap"] = run_bootstrap.facts()
     return facts
 
 
@@ -114,6 +114,8 @@ def define(context: Context) -> None:
     disks = io_destination_facts.disk_paths(record.config_xml) if record else []
     if record is None or len(disks) < 1 + max(each.index for each in context.layout().disks):
         raise BackendError(f"{context.vm.name} was defined without all disks of the layout.", "template", "Add the disks of vm.disks to the template.")
+    if xml_bootstrap.boots_from_network(record.config_xml):
+        raise BackendError(f"{context.vm.name} was defined with a boot from the network.", "template", "Remove it: anyone in that network could boot it.")
     context.journal.facts["vm"] = {
         "name": record.name,
         "uuid": record.uuid,

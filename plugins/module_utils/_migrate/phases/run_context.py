@@ -44,13 +44,15 @@ def machine_id() -> str:
 def vm_details(spec: MigrationSpec) -> VmDetails:
     """The details of the master's VM, with defaults for a master.
 
-    It boots from disk only: waiting for a network boot to time out would be downtime.
+    It boots from disk only: after a failed boot from disk, a system from the network would get the master's data.
 
-    :raises InputError: the VM is a container, has no network card, or a disk to be filled is not raw or has no size.
+    :raises InputError: the VM is a container, has no network card, may boot from the network, or a disk to be filled is not raw or has no size.
     """
     vm = parse_vms([vm_entry(spec)], "vm", cluster=spec.cluster)[0]
     if vm.hypervisor == "lxc":
         raise InputError("'lxc' is not supported for a machine that boots its own kernel.", "vm.hypervisor", "Use kvm, qemu or auto.")
+    if "network" in str(spec.vm.get("boot")):
+        raise InputError("is not supported for a machine with a master's data.", "vm.boot", "Remove network: anyone in that network could boot it.")
     if not vm.nics:
         raise InputError("at least one network card is required.", "vm.nics", "Name the bridge of the admin network, e.g. [{bridge: br-admin}].")
     for index in range(disks_filled(spec, vm)):

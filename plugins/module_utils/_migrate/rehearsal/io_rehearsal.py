@@ -46,10 +46,10 @@ def copy_variables(origin: str, path: str) -> None:
         shutil.copyfile(origin, path)
 
 
-def start_paused(host: DomainHost, xml: str) -> None:
-    """Start a transient domain that libvirt destroys when this process ends."""
-    flags = libvirt.VIR_DOMAIN_START_PAUSED | libvirt.VIR_DOMAIN_START_AUTODESTROY
-    with libvirt_errors("libvirt could not start the rehearsal VM", "Check the log of libvirt on the destination."):
+def start_paused(host: DomainHost, xml: str, *, outlives: bool = False) -> None:
+    """Start a transient domain; unless it ``outlives`` this process, libvirt destroys it when the process ends."""
+    flags = libvirt.VIR_DOMAIN_START_PAUSED | (0 if outlives else libvirt.VIR_DOMAIN_START_AUTODESTROY)
+    with libvirt_errors("libvirt could not start the temporary VM", "Check the log of libvirt on the destination."):
         host.connection.createXML(xml, flags)
 
 

@@ -70,7 +70,7 @@ class MigrationSpec:
     source: Source
     admin: Admin
     boot: str
-    pxe_serve: bool
+    pxe_from_source: bool
     quiesce: str
     services: tuple[str, ...]
     containers: tuple[Container, ...]
@@ -113,7 +113,7 @@ def parse_spec(params: t.Mapping[str, t.Any]) -> MigrationSpec:
         source=_parse_source(params.get("source") or {}, admin),
         admin=admin,
         boot=choice(params.get("boot") or "image", BOOT, "boot"),
-        pxe_serve=params.get("pxe_serve") is not False,
+        pxe_from_source=bool(params.get("pxe_from_source")),
         quiesce=parse_quiesce(params.get("quiesce")),
         services=parse_services(params.get("services") or []),
         containers=parse_containers(params.get("containers") or []),

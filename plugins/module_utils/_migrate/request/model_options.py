@@ -43,7 +43,7 @@ OPTIONS: dict[str, t.Any] = {
     "template": {"type": "str"},
     "pool": {"type": "str", "default": "default"},
     "boot": {"type": "str", "choices": ["image", "pxe"], "default": "image"},
-    "pxe_serve": {"type": "bool", "default": True},
+    "pxe_from_source": {"type": "bool", "default": False},
     "sync": {"type": "str", "choices": ["rsync", "rsync_dd"], "default": "rsync"},
     "disk_schema": {
         "type": "list",

@@ -294,7 +294,8 @@ def _destination(spec: MigrationSpec, vm: VmDetails, layout: DiskLayout, host: t
             )
     if spec.boot == "pxe" and "bootstrap" in host:
         first = vm.nics[0]
-        problems += [Problem(*each) for each in plan_bootstrap.problems(host["bootstrap"], serve=spec.pxe_serve, bridge=first.bridge, vlan=first.vlan)]
+        bridge, vlan = first.bridge, first.vlan
+        problems += [Problem(*each) for each in plan_bootstrap.problems(host["bootstrap"], from_source=spec.pxe_from_source, bridge=bridge, vlan=vlan)]
     if host.get("temporary_taken"):
         problems.append(
             Problem(

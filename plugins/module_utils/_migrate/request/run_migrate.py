@@ -57,7 +57,7 @@ _JOB_KEYS = (
     "source",
     "admin",
     "boot",
-    "pxe_serve",
+    "pxe_from_source",
     "quiesce",
     "services",
     "containers",

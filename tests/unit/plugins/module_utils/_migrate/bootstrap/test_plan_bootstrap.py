@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import uuid
 
 import pytest
@@ -14,7 +13,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstr
 VMS = [str(uuid.uuid5(uuid.NAMESPACE_DNS, f"vm{number}")) for number in range(600)]
 HOST = {
     "arch": "x86_64",
-    "tools": {tool: f"/usr/bin/{tool}" for tool in (*plan_bootstrap.TOOLS, *plan_bootstrap.SERVING_TOOLS)},
+    "tools": {tool: f"/usr/bin/{tool}" for tool in plan_bootstrap.TOOLS},
     "kernel": "6.1.0-1-amd64",
     "missing_modules": [],
     "fuse": True,
@@ -23,26 +22,26 @@ HOST = {
 }
 
 
-def said(*, serve=True, bridge="br-admin", vlan=None, **host):
-    return plan_bootstrap.problems({**HOST, **host}, serve=serve, bridge=bridge, vlan=vlan)
+def said(*, from_source=False, bridge="br-admin", vlan=None, **host):
+    return plan_bootstrap.problems({**HOST, **host}, from_source=from_source, bridge=bridge, vlan=vlan)
 
 
 def test_a_fit_host_has_no_problem():
-    assert said() == [] and said(serve=False) == [] and said(vlan=7) == []
+    assert said() == [] and said(from_source=True) == [] and said(vlan=7) == [] and said(bridge=None) == []
 
 
 @pytest.mark.parametrize(
     ("given", "words", "path"),
     [
         ({"arch": "aarch64"}, "not supported on aarch64", "boot"),
-        ({"tools": {**HOST["tools"], "qemu-nbd": None, "dnsmasq": None}}, "qemu-nbd, dnsmasq on the destination", "destination.tools"),
+        ({"tools": {**HOST["tools"], "qemu-nbd": None, "dnsmasq": None}}, "dnsmasq, qemu-nbd on the destination", "destination.tools"),
         ({"fuse": False}, "no /dev/fuse", "boot"),
         ({"kernel": None}, "no kernel in /boot", "destination.tools"),
         ({"missing_modules": ["virtio_blk"]}, "6.1.0-1-amd64 has no module virtio_blk", "destination.tools"),
         ({"rom": False}, "no network boot ROM", "destination.tools"),
         ({"ipv6": False}, "IPv6 is disabled", "boot"),
-        ({"bridge": None}, "a network card on a bridge", "vm.nics[0].bridge"),
-        ({"serve": False, "vlan": 7}, "on VLAN 7 cannot be reached", "vm.nics[0].vlan"),
+        ({"from_source": True, "bridge": None}, "a network card on a bridge", "vm.nics[0].bridge"),
+        ({"from_source": True, "vlan": 7}, "on VLAN 7 cannot be reached", "vm.nics[0].vlan"),
     ],
 )
 def test_what_is_missing_is_named_with_its_hint(given, words, path):
@@ -52,11 +51,7 @@ def test_what_is_missing_is_named_with_its_hint(given, words, path):
 
 def test_everything_missing_is_named_at_once():
     nothing = {"tools": {}, "kernel": None, "fuse": False, "rom": False, "ipv6": False}
-    assert len(said(bridge=None, **nothing)) == 6
-
-
-def test_a_source_that_serves_needs_no_server_here():
-    assert said(serve=False, tools={**HOST["tools"], "dnsmasq": None}) == []
+    assert len(said(from_source=True, bridge=None, **nothing)) == 6
 
 
 @pytest.mark.parametrize(
@@ -67,22 +62,10 @@ def test_a_card_is_found_by_its_mac(mac, address):
     assert plan_bootstrap.link_local(mac) == address
 
 
-@pytest.mark.parametrize("vm", VMS[::20])
-def test_a_wire_has_names_and_addresses_that_are_legal(vm):
-    way = plan_bootstrap.wire(vm)
-    assert way == plan_bootstrap.wire(vm)
-    assert len(way.outer) <= 15 and len(way.inner) <= 15 and way.outer != way.inner
-    server, client = ipaddress.IPv4Interface(f"{way.server}/{way.prefix}"), ipaddress.IPv4Interface(f"{way.client}/{way.prefix}")
-    assert server.network == client.network and server != client
-    assert {server.ip, client.ip} == set(server.network.hosts()) and server.ip.is_link_local
-    # a bridge takes the lowest MAC of its ports for its own
-    assert way.mac.startswith("fe:") and len(way.mac.split(":")) == 6
-
-
-def test_no_wire_lies_where_others_have_their_addresses():
-    for vm in VMS:
-        third = plan_bootstrap.wire(vm).server.split(".")[2]
-        assert third not in ("0", "255", "169")
+def test_names_of_taps_are_legal_and_differ():
+    names = {plan_bootstrap.tap_name(vm) for vm in VMS}
+    assert len(names) == len(VMS) and max(map(len, names)) <= 15
+    assert {plan_bootstrap.SERVER.ip, plan_bootstrap.CLIENT} == set(plan_bootstrap.SERVER.network.hosts())
 
 
 def test_names_are_the_same_in_every_run():
@@ -90,13 +73,10 @@ def test_names_are_the_same_in_every_run():
     assert plan_bootstrap.stand_in_name("master") == "master-bootstrap" and plan_bootstrap.unit_name("master") == "reduced-footprint-pxe-master.service"
 
 
-def test_the_server_answers_one_card_and_comes_first():
-    way = plan_bootstrap.wire(VMS[0])
-    argv = plan_bootstrap.serve_argv(way, "52:54:00:12:34:56", "/var/cache/x")
-    assert f"--dhcp-host=52:54:00:12:34:56,{way.client}" in argv and "--dhcp-ignore=tag:!known" in argv
-    assert f"--dhcp-range={way.client},static,255.255.255.252,10m" in argv and f"--interface={way.inner}" in argv
-    # option 175: priority (1) of 127, no-pxedhcp (176)
-    assert "--dhcp-option-force=175,01:01:7f:b0:01:01" in argv
+def test_the_server_answers_one_card():
+    argv = plan_bootstrap.serve_argv("rfb0", "52:54:00:12:34:56", "/var/cache/x")
+    assert "--dhcp-host=52:54:00:12:34:56,169.254.1.2" in argv and "--dhcp-ignore=tag:!known" in argv
+    assert "--dhcp-range=169.254.1.2,static,255.255.255.252,10m" in argv and "--interface=rfb0" in argv
     assert "--port=0" in argv and "--tftp-root=/var/cache/x" in argv
 
 
@@ -129,13 +109,13 @@ def test_what_it_exports_is_read():
 
 
 @pytest.mark.parametrize(
-    ("lines", "serve", "words", "hint"),
+    ("lines", "from_source", "words", "hint"),
     [
-        (["Kernel panic"], True, "console: Kernel panic", "boot_timeout"),
-        ([], True, "found no boot image", "journalctl -u u.service"),
-        ([], False, "found no boot image", "boot.ipxe, vmlinuz and initrd.img of /f by TFTP"),
+        (["Kernel panic"], False, "console: Kernel panic", "boot_timeout"),
+        ([], False, "found no boot image", "journalctl -u u.service"),
+        ([], True, "found no boot image", "boot.ipxe, vmlinuz and initrd.img of /f by TFTP"),
     ],
 )
-def test_unreachable_bootstrap_system_is_explained(lines, serve, words, hint):
-    message, advice = plan_bootstrap.unreached(300.4, lines, serve=serve, unit="u.service", folder="/f")
+def test_unreachable_bootstrap_system_is_explained(lines, from_source, words, hint):
+    message, advice = plan_bootstrap.unreached(300.4, lines, from_source=from_source, unit="u.service", folder="/f")
     assert "300 s" in message and words in message and hint in advice

@@ -7,11 +7,13 @@
 from __future__ import annotations
 
 import pathlib
+import types
 
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstrap import run_bootstrap
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import run_copy
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.io_remote_disk import RemoteDisk
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context, vm_details
@@ -47,7 +49,7 @@ def fixture_done(tmp_path, monkeypatch):
     monkeypatch.setattr(run_bootstrap, "KEYS", tmp_path / "keys")
     monkeypatch.setattr(run_bootstrap, "DomainHost", Host)
     monkeypatch.setattr(run_bootstrap.io_rehearsal, "destroy", lambda host, uuid: done.append(f"destroy {uuid}") or True)
-    monkeypatch.setattr(run_bootstrap.io_pxe, "stop", lambda unit, outer: done.append(f"stop {unit}"))
+    monkeypatch.setattr(run_bootstrap.io_pxe, "stop", lambda unit: done.append(f"stop {unit}"))
     return done
 
 
@@ -83,7 +85,7 @@ def test_it_is_named_in_the_journal_before_it_is_made_and_gone_with_it(tmp_path,
 
 
 def test_what_the_source_serves_stays_until_the_end(tmp_path, done):
-    context = context_of(tmp_path, pxe_serve=False)
+    context = context_of(tmp_path, pxe_from_source=True)
     machine = run_bootstrap.BootstrapMachine(context)
     left_behind(context, machine)
     context.journal.state = "failed"
@@ -110,17 +112,26 @@ def test_what_cannot_be_swept_is_said_and_kept_in_mind(tmp_path, done, monkeypat
 
 @pytest.mark.parametrize(
     ("given", "booted"),
-    [({}, True), ({"stop_after": "prepare"}, True), ({"pxe_serve": False}, True), ({"pxe_serve": False, "stop_after": "prepare"}, False)],
+    [
+        ({}, ["up"]),
+        ({"stop_after": "prepare"}, ["up"]),
+        ({"pxe_from_source": True}, ["boot_from_source", "up"]),
+        ({"pxe_from_source": True, "stop_after": "prepare"}, []),
+    ],
 )
 def test_prepare_does_not_boot_before_the_files_are_on_the_other_server(tmp_path, done, monkeypatch, given, booted):
     steps = []
-    monkeypatch.setattr(run_bootstrap.BootstrapMachine, "build", lambda self: steps.append("build"))
-    monkeypatch.setattr(run_bootstrap.BootstrapMachine, "up", lambda self: steps.append("up"))
+    for step in ("build", "boot_from_source", "up"):
+        monkeypatch.setattr(run_bootstrap.BootstrapMachine, step, lambda self, step=step: steps.append(step))
     context = context_of(tmp_path, **given)
     run_worker._prepare(context)
-    assert steps == ["build", *(["up"] if booted else [])]
-    if "pxe_serve" in given:
+    assert steps == ["build", *booted]
+    if "pxe_from_source" in given:
         assert "boot.ipxe, vmlinuz and initrd.img" in context.store.tail(1)[0]
+    if "boot_from_source" in booted:
+        # a continued migration does not repeat it
+        run_worker._prepare(context)
+        assert steps[3:] == ["build", "up"]
 
 
 def test_image_needs_none_of_it_and_finds_what_another_run_left(tmp_path, done, monkeypatch):
@@ -137,6 +148,26 @@ def test_a_container_is_refused_with_the_parameter_named(tmp_path):
     with pytest.raises(InputError) as refused:
         context_of(tmp_path, vm={**SPEC["vm"], "hypervisor": "lxc"})
     assert refused.value.path == "vm.hypervisor"
+
+
+@pytest.mark.parametrize("boot", ["network", ["hd", "network"]])
+def test_a_master_that_may_boot_from_the_network_is_refused(tmp_path, boot):
+    with pytest.raises(InputError) as refused:
+        context_of(tmp_path, vm={**SPEC["vm"], "boot": boot})
+    assert refused.value.path == "vm.boot"
+
+
+def test_a_template_that_adds_a_boot_from_the_network_is_refused(tmp_path, monkeypatch):
+    context = context_of(tmp_path)
+    disk = "<devices><disk type='file' device='disk'><source file='/disk.img'/><target dev='vda'/></disk></devices>"
+    xml = f"<domain type='qemu'><os><type>hvm</type><boot dev='hd'/><boot dev='network'/></os>{disk}</domain>"
+    monkeypatch.setattr(run_copy, "stop_clone", lambda context: None)
+    monkeypatch.setattr(run_copy, "define_vms", lambda request, check_mode: types.SimpleNamespace(failed=False))
+    monkeypatch.setattr(Host, "domain", lambda self, uuid: types.SimpleNamespace(name="master", uuid=uuid, config_xml=xml), raising=False)
+    monkeypatch.setattr(type(context), "domains", lambda self: Host(""))
+    with pytest.raises(BackendError, match="a boot from the network") as refused:
+        run_copy.define(context)
+    assert refused.value.path == "template"
 
 
 def test_its_disks_are_as_many_as_the_layout_has(tmp_path, done):

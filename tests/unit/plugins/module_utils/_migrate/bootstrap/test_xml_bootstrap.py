@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstrap import xml_bootstrap
@@ -39,7 +41,7 @@ MACHINE = xml_bootstrap.Machine(
     name="master-bootstrap",
     uuid="00000000-0000-4000-8000-000000000002",
     mac="52:54:00:00:00:01",
-    bridge="br-admin",
+    tap="rfb0",
     disks={"rf-disk-0": "/pool/master-disk0.img", "rf-disk-1": "/dev/vg/data"},
     seed=("rf-seed", "/pool/.keys.img"),
     console="/log/console",
@@ -85,6 +87,28 @@ def test_a_full_pool_is_an_error_and_no_pause(made):
 
 def test_it_has_one_card_and_nothing_that_belongs_to_others(made):
     (card,) = made.findall("devices/interface")
-    assert card.find("mac").get("address") == MACHINE.mac and card.find("source").get("bridge") == "br-admin"
+    assert card.find("mac").get("address") == MACHINE.mac and card.get("type") == "ethernet" and card.find("target").get("dev") == "rfb0"
+    assert card.find("source") is None
     assert card.find("model").get("type") == "virtio" and card.find("vlan") is None
     assert {each.tag for each in made.find("devices")} == {"emulator", "disk", "interface", "serial", "memballoon", "rng"}
+
+
+def test_machine_on_a_network_that_others_reach_has_no_disks_and_no_keys():
+    shared = dataclasses.replace(MACHINE, bridge="br-admin", disks={}, seed=None)
+    made = parse(xml_bootstrap.bootstrap_xml(VM, shared))
+    assert made.find("devices/interface/source").get("bridge") == "br-admin" and made.findall("devices/disk") == []
+    for part in ({"disks": MACHINE.disks}, {"seed": MACHINE.seed}):
+        with pytest.raises(ValueError, match="no disks and no keys"):
+            xml_bootstrap.bootstrap_xml(VM, dataclasses.replace(shared, **part))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("", "", False),
+        ("<boot dev='hd'/>", "<boot dev='hd'/><boot dev='network'/>", True),
+        ("<model type='e1000'/>", "<model type='e1000'/><boot order='2'/>", True),
+    ],
+)
+def test_boot_from_the_network_is_found_in_a_definition(old, new, found):
+    assert xml_bootstrap.boots_from_network(VM.replace(old, new) if old else VM) is found

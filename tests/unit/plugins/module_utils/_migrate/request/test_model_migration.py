@@ -29,7 +29,7 @@ def test_omitted_options_have_defaults():
     assert (spec.admin.address, spec.admin.prefix, spec.source.address) == ("192.0.2.2", 24, "192.0.2.2")
     assert spec.source.host_keys == (KEY,)
     assert spec.source_after == "temp_address"
-    assert (spec.boot, spec.pxe_serve) == ("image", True)
+    assert (spec.boot, spec.pxe_from_source) == ("image", False)
 
 
 def test_services_get_their_suffix_and_keep_their_order():
@@ -51,10 +51,10 @@ def test_every_option_reaches_the_request():
             preparation_timeout=3600,
             stop_after="rehearse",
             boot="pxe",
-            pxe_serve=False,
+            pxe_from_source=True,
         )
     )
-    assert (spec.boot, spec.pxe_serve) == ("pxe", False)
+    assert (spec.boot, spec.pxe_from_source) == ("pxe", True)
     assert (spec.quiesce, spec.services, spec.bandwidth_limit, spec.rehearse) == ("maintenance_boot", ("all",), 50 * 1024, False)
     assert (spec.rehearse_timeout, spec.preparation_timeout, spec.stop_after) == (99, 3600, "rehearse")
     assert spec.hooks == (Hook("quiesce", "before", "source", ("drain",), 600),)

@@ -345,7 +345,7 @@ def test_raw_devices_must_exist_and_fit():
 def test_missing_requirements_of_a_network_boot_are_reported_with_the_rest():
     lacks = {"arch": "x86_64", "tools": {}, "kernel": None, "missing_modules": [], "fuse": True, "ipv6": True, "rom": True}
     said = " ".join(each.message for each in found(host={"bootstrap": lacks, "bridges": []}, params={"boot": "pxe"}))
-    assert "boot: pxe requires nbdfuse" in said and "dnsmasq" in said and "no kernel in /boot" in said and "no bridge br-admin" in said
+    assert "boot: pxe requires dnsmasq, nbdfuse" in said and "no kernel in /boot" in said and "no bridge br-admin" in said
     # not required without a network boot
     assert found(host={"bootstrap": lacks}) == []
 
