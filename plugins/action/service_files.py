@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Mask the secrets of the inventory in what the module shows: settings may repeat them under names that do not tell."""
+"""Mask the secrets of the inventory in what the module shows: settings may repeat them under other names."""
 
 from __future__ import annotations
 

@@ -72,11 +72,11 @@ def kill_in_precopy() -> None:
             return
 
 
-@pytest.fixture(name="stranger")
-def fixture_stranger(lab: Lab, tmp_path: pathlib.Path) -> t.Iterator[pathlib.Path]:
-    """A DHCP and TFTP server of somebody else on the admin network, whose offers iPXE prefers; returns its log."""
-    log = tmp_path / "stranger.log"
-    (tmp_path / "boot.ipxe").write_text("#!ipxe\necho booted by a stranger\nsleep 3600\n", encoding="ascii")
+@pytest.fixture(name="intruder")
+def fixture_intruder(lab: Lab, tmp_path: pathlib.Path) -> t.Iterator[pathlib.Path]:
+    """Another DHCP and TFTP server on the admin network, whose offers iPXE prefers; returns its log."""
+    log = tmp_path / "intruder.log"
+    (tmp_path / "boot.ipxe").write_text("#!ipxe\necho booted by an intruder\nsleep 3600\n", encoding="ascii")
     tmp_path.chmod(0o755)
     argv = [
         "dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--no-hosts", "--no-resolv", "--port=0", "--pid-file=", f"--log-facility={log}",
@@ -86,7 +86,7 @@ def fixture_stranger(lab: Lab, tmp_path: pathlib.Path) -> t.Iterator[pathlib.Pat
     ]  # fmt: skip
     server = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
     yield log
-    assert server.poll() is None, "the stranger's server ended"
+    assert server.poll() is None, "the intruder's server ended"
     server.terminate()
     server.wait()
 
@@ -100,9 +100,9 @@ def test_check_mode_changes_nothing_and_reports_all_missing_requirements(lab: La
     assert traces() == []
 
 
-def test_stranger_on_the_admin_network_is_never_booted(stranger: pathlib.Path) -> None:
-    done = moved("stranger", stop_after="prepare")
-    requests = stranger.read_text(encoding="utf-8")
+def test_an_intruder_on_the_admin_network_is_never_booted(intruder: pathlib.Path) -> None:
+    done = moved("intruder", stop_after="prepare")
+    requests = intruder.read_text(encoding="utf-8")
     assert "started" in requests
     for mac in journal()["facts"]["vm"]["macs"]:
         assert mac not in requests, requests

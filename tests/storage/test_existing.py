@@ -65,7 +65,7 @@ def test_an_added_disk_of_a_vm_counts_as_well(host: StorageHost) -> None:
     host.call({"id": "b"}, state="absent")
     assert "vms[0].disks[1].image" in refused(host, vm("qcow2", "os", added), state="present")
     host.one(vm("qcow2", "os", added), state="present", adopt_disks=["other"])
-    # one of its own that somebody detached is not foreign
+    # a detached one of its own is not foreign
     disk = f"<disk type='file' device='disk'><source file='{host.folder}/other'/><target dev='vdb' bus='virtio'/></disk>"
     host.domain("a").detachDeviceFlags(disk)
     assert host.one(vm("qcow2", "os", added), state="present").actions == ["redefine"]

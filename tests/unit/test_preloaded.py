@@ -24,7 +24,7 @@ from tests.support.preloaded import ansible_playbook
 
 #: All settings but the path of a temporary folder of the process.
 SETTINGS = sorted(set(constants.config.get_configuration_definitions()) - {"DEFAULT_LOCAL_TMP"})
-#: A lookup in the main process: tells how it was started, writes, or does what a test wants.
+#: A lookup in the main process: returns how it was started, writes, or does what a test wants.
 LOOKUP = """
 import os, pathlib, signal, sys, time
 from ansible.plugins.lookup import LookupBase
@@ -142,7 +142,7 @@ def test_output_of_both_streams_keeps_its_order(tmp_path: pathlib.Path) -> None:
 
 
 def _lines(output: str) -> list[int]:
-    """The numbers of the lines until they begin anew: the hosts of a play are read several times."""
+    """The numbers of the lines until they begin again: the hosts of a play are read several times."""
     found = [int(line.partition(" ")[2]) for line in output.splitlines() if line.startswith("line ")]
     return found[: found.index(found[0], 1)]
 

@@ -26,7 +26,7 @@ import typing as t
 import urllib.error
 import urllib.request as u
 
-_NOBODY = (65534, 65534, 65534)
+_UNPRIVILEGED = (65534, 65534, 65534)
 _MEMORY = 1024**3
 _SILENCE = 30
 _SYSTEM_RESOLVER = socket.getaddrinfo
@@ -57,8 +57,8 @@ def confine(request: t.Mapping[str, t.Any]) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (request["bytes"],) * 2)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY,) * 2)
     os.setgroups([])
-    os.setresgid(*_NOBODY)
-    os.setresuid(*_NOBODY)
+    os.setresgid(*_UNPRIVILEGED)
+    os.setresuid(*_UNPRIVILEGED)
 
     def resolve(host: t.Any, *values: t.Any, **named: t.Any) -> list[t.Any]:
         found = [entry for entry in _SYSTEM_RESOLVER(host, *values, **named) if permitted(str(entry[4][0]), request["sources"])]

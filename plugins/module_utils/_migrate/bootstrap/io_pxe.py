@@ -4,7 +4,7 @@
 
 """The network on which a bootstrap system is served and reached: the network namespace of a systemd unit, with the card of one VM.
 
-Nobody else reaches it. The host's network configuration is unchanged, none of its ports is used, and its packet filter is not
+No other machine reaches it. The host's network configuration is unchanged, none of its ports is used, and its packet filter is not
 involved. The namespace, with the card's host end, is removed with the unit, for whatever reason it ends.
 """
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A container for the programs of the copy, because whoever was root on the source decides what they do.
+"""A container for the programs of the copy, because root on the source decides what they do.
 
 systemd-nspawn gives them namespaces of their own, users that have no rights on this host, and no network. Of this host's devices they
 see their own disks, read-only, and a small empty disk for the boot loader, whose boot code is copied to the real one.

@@ -43,6 +43,6 @@ def test_all_are_named_at_once_with_the_interpreter(python: pathlib.Path) -> Non
 
 def test_what_is_present_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/usr/bin/python3")
-    error = model_errors.missing_libraries("json", "of_nobody", "sys")
-    assert error.message == "the Python interpreter of this host, /usr/bin/python3, cannot import of_nobody."
-    assert error.hint == "Install python3-of_nobody (the role virt_host does so on virt hosts)."
+    error = model_errors.missing_libraries("json", "absent_library", "sys")
+    assert error.message == "the Python interpreter of this host, /usr/bin/python3, cannot import absent_library."
+    assert error.hint == "Install python3-absent_library (the role virt_host does so on virt hosts)."

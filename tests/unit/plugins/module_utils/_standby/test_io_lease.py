@@ -27,7 +27,7 @@ def test_only_the_guest_itself_is_ended(guest):
             each.kill()
 
 
-NOBODY, GUESTS = 65534, 64055
+OTHER, GUESTS = 65534, 64055
 
 
 def script(tmp_path):
@@ -41,12 +41,12 @@ def script(tmp_path):
 @pytest.mark.parametrize(
     "user, folder, named, counts",
     [
-        (NOBODY, True, False, False),
-        (NOBODY, True, True, True),
+        (OTHER, True, False, False),
+        (OTHER, True, True, True),
         (GUESTS, True, False, True),
         (0, True, False, True),
         # without libvirt's folder it is unknown whose it is
-        (NOBODY, False, False, True),
+        (OTHER, False, False, True),
     ],
 )
 @pytest.mark.parametrize("ends", ["service", "script"])

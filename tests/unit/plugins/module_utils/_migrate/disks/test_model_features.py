@@ -56,7 +56,7 @@ def test_features_of_another_age_are_turned_off(source, fs, off):
     assert {value for _option, value in lacking(fs, source)} == off
 
 
-def test_an_older_mkfs_is_not_told_of_features_it_does_not_know():
+def test_an_older_mkfs_gets_no_features_that_it_does_not_know():
     off = lacking("xfs", facts("3.10", "2.02", "1.42.9"))
     assert arguments("xfs", off, (5, 0)) == ["-i", "sparse=0", "-m", "reflink=0,rmapbt=0"]
     assert arguments("xfs", off, (6, 1)) == ["-i", "sparse=0,nrext64=0", "-m", "reflink=0,rmapbt=0,bigtime=0,inobtcount=0"]
