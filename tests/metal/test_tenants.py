@@ -256,13 +256,17 @@ def test_what_one_account_writes_is_not_seen_by_another(application: Application
         "POST /redfish/v1/Systems/<identity>/Storage/<storage_id>/Volumes": (
             ("POST", f"{system}/Storage/1/Volumes", {"Name": "v", "VolumeType": "RawDevice", "CapacityBytes": 1 << 20}), 501,
         ),
-        "POST /redfish/v1/Systems/<identity>/Actions/ComputerSystem.Reset": (("POST", f"{system}/Actions/ComputerSystem.Reset", {"ResetType": "ForceOff"}), 204),
+        "POST /redfish/v1/Systems/<identity>/Actions/ComputerSystem.Reset": (
+            ("POST", f"{system}/Actions/ComputerSystem.Reset", {"ResetType": "ForceOff"}), 204,
+        ),
     }  # fmt: skip
-    undone = {
-        "POST /redfish/v1/Systems/<identity>/VirtualMedia/<device>/Actions/VirtualMedia.EjectMedia": ("POST", f"{system}/{INSERT.replace('Insert', 'Eject')}", {}),
+    undone: dict[str, tuple[str, str, t.Any]] = {
+        "POST /redfish/v1/Systems/<identity>/VirtualMedia/<device>/Actions/VirtualMedia.EjectMedia": (
+            "POST", f"{system}/{INSERT.replace('Insert', 'Eject')}", {},
+        ),
         "DELETE /redfish/v1/Systems/<identity>/VirtualMedia/<device>/Certificates/<cert_id>": ("DELETE", f"{device}/Certificates/Default", None),
         "POST /redfish/v1/Systems/<identity>/BIOS/Actions/Bios.ResetBios": ("POST", f"{system}/BIOS/Actions/Bios.ResetBios", {}),
-    }
+    }  # fmt: skip
     assert set(application.run(RULES).splitlines()) == {*writes, *undone}, "a request that this test does not send"
     reads = [("GET", path.removeprefix("/redfish/v1/"), "two", None) for path in crawl(application, "two")]
     assert len(reads) > 20
