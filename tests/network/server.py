@@ -67,7 +67,7 @@ class Server:
             "-display", "none", "-chardev", f"file,id=console,path={self.console},append=on", "-serial", "chardev:console",
             "-kernel", str(self.image.kernel), "-initrd", str(self.image.initrd),
             "-append",
-            f"root=/dev/vda rw console=ttyS0 net.ifnames=0 init=/usr/local/sbin/first mitigations=off systemd.show_status=1 quiet {self.kernel}",
+            f"root=/dev/vda rw console=ttyS0 net.ifnames=0 init=/usr/local/sbin/first mitigations=off no_timer_check systemd.show_status=1 quiet {self.kernel}",
             "-drive", f"file={self.disk},if=virtio,cache=writeback", "-drive", f"file={self.folder / 'seed.tar'},format=raw,if=virtio,readonly=on",
             "-device", "virtio-rng-pci", "-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,path={self.agent},server=on,wait=off",
             "-device", "virtserialport,chardev=agent,name=org.qemu.guest_agent.0",
