@@ -12,10 +12,20 @@ import shutil
 
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._galera import run_backup, run_data
+from ansible_collections.reduced.footprint.plugins.module_utils._galera import run_backup
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_backup import BackupRequest, backups, inspect, keep, make
 
-from tests.support.galera_world import A, NOON, SYNCED, Server, Tool, data, datadir, here, made, names, tree  # noqa: F401
+from tests.support.backups import A, NOON, SYNCED, Server, Tool, made, make_datadir, names, simulate
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    simulate(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def datadir(tmp_path):
+    return make_datadir(tmp_path)
 
 
 def test_make(tmp_path, datadir):
@@ -47,13 +57,6 @@ def test_a_full_disk_is_not_left_full(tmp_path, datadir, monkeypatch):
     with pytest.raises(BackendError, match="No space"):
         made(tmp_path, datadir, NOON.replace(day=23))
     assert names(tmp_path / "spool") == [backup.file, f"{backup.file}.json"]
-    server = Server(datadir)
-    with pytest.raises(BackendError, match="No space"):
-        data("prepared", server, file=str(tmp_path / "spool" / backup.file), backup=backup)
-    monkeypatch.setattr(run_data, "run", lambda argv, **unused: (pathlib.Path(argv[-1]).mkdir(), full(None, None, pathlib.Path(argv[-1]), None)))
-    with pytest.raises(BackendError, match="No space"):
-        data("copied", server)
-    assert tree(datadir.parent) == {"mysql": ["ibdata1"]}
 
 
 def test_check_mode_makes_nothing(tmp_path, datadir):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The data directory on a host without the server; on others it is in ``test_run_backup.py``."""
+"""The data directory on a host without the server; on others it is in ``test_run_data_restore.py``."""
 
 from __future__ import annotations
 

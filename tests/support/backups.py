@@ -2,18 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A simulated server with its data directory and mariabackup, for the tests of backups and of the data directory."""
+"""A simulated server and mariabackup for tests of backups and of their restore."""
 
 from __future__ import annotations
 
 import datetime
 import pathlib
 
-import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera import run_data
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_backup import BackupRequest, make
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_data import DataRequest, ensure_data
 
 A = "aaaaaaaa-0000-11ef-8000-000000000001"
 SYNCED = {"wsrep_on": "ON", "wsrep_cluster_status": "Primary", "wsrep_connected": "ON", "wsrep_ready": "ON", "wsrep_local_state_comment": "Synced"}
@@ -84,17 +82,16 @@ class Tool:
         pass
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    """Locks in the test's own folder; the server's user does not exist here."""
+def simulate(tmp_path, monkeypatch):
+    """Use locks in the test's own folder; the server's user does not exist here."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(run_data.os, "chown", lambda *unused: None)
     monkeypatch.setattr(run_data.os, "lchown", lambda *unused: None)
     monkeypatch.setattr(run_data.Directory, "owner", lambda unused: (1, 1, 0o755))
 
 
-@pytest.fixture
-def datadir(tmp_path):
+def make_datadir(tmp_path):
+    """Create a data directory."""
     path = tmp_path / "lib" / "mysql"
     path.mkdir(parents=True)
     (path / "ibdata1").write_text("old", encoding="ascii")
@@ -102,17 +99,11 @@ def datadir(tmp_path):
 
 
 def made(tmp_path, datadir, when=NOON, **more):
+    """Make a backup."""
     request = BackupRequest(str(tmp_path / "spool"), "lab", "metal3", lock_timeout=1)
     return make(request, Server(datadir, SYNCED), Tool(**more), check_mode=False, now=when)
 
 
 def names(folder):
+    """Return the names in a folder."""
     return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-
-
-def data(state, server, label="before-x", check_mode=False, tool=None, **more):
-    return ensure_data(DataRequest(state, label, lock_timeout=1, **more), server, tool or Tool(), check_mode=check_mode)
-
-
-def tree(folder):
-    return {path.name: names(path) for path in sorted(folder.iterdir())}

@@ -2,20 +2,55 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A backup replaces the data of a member, also in several attempts, with a simulated server and mariabackup."""
+"""The data directory is copied, set aside or replaced by a backup, with a simulated server and mariabackup."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
+import pathlib
 import shutil
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera import run_data
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_data import DataRequest, ensure_data
 
-from tests.support.galera_world import Server, Tool, data, datadir, here, made, tree  # noqa: F401
+from tests.support.backups import Server, Tool, made, make_datadir, names, simulate
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    simulate(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def datadir(tmp_path):
+    return make_datadir(tmp_path)
+
+
+def data(state, server, label="before-x", check_mode=False, tool=None, **more):
+    return ensure_data(DataRequest(state, label, lock_timeout=1, **more), server, tool or Tool(), check_mode=check_mode)
+
+
+def tree(folder):
+    return {path.name: names(path) for path in sorted(folder.iterdir())}
+
+
+def test_a_full_disk_is_not_left_full(tmp_path, datadir, monkeypatch):
+    def full(self, file, folder, compressor):
+        (folder / "ibdata1").write_text("half", encoding="ascii")
+        raise BackendError("No space left on device")
+
+    unused, backup = made(tmp_path, datadir)
+    monkeypatch.setattr(Tool, "unpack", full)
+    server = Server(datadir)
+    with pytest.raises(BackendError, match="No space"):
+        data("prepared", server, file=str(tmp_path / "spool" / backup.file), backup=backup)
+    monkeypatch.setattr(run_data, "run", lambda argv, **unused: (pathlib.Path(argv[-1]).mkdir(), full(None, None, pathlib.Path(argv[-1]), None)))
+    with pytest.raises(BackendError, match="No space"):
+        data("copied", server)
+    assert tree(datadir.parent) == {"mysql": ["ibdata1"]}
 
 
 def test_copied(datadir):
