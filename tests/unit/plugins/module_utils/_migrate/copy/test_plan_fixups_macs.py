@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_tree import Tree
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.io_boot import read_files
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups import PATTERNS, Context, fixups_diff, plan_fixups
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_macs import StackChange, generated, is_generated, normal
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_network import NicChange, fix_network
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import DiskLayout, PlannedPartition
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_facts import read_tree
 
 OWN, SPOOFED, NEW = "02:ab:00:00:00:02", "02:cc:00:00:00:09", "52:54:00:11:22:33"
 OTHER, OTHER_NEW = "02:ab:00:00:00:03", "52:54:00:11:22:34"
@@ -149,6 +150,7 @@ def test_scripts_that_may_set_an_address_are_read(tmp_path, path):
     place = tmp_path / path.lstrip("/")
     place.parent.mkdir(parents=True)
     place.write_text(f"ip link set eno1 address {SPOOFED}\n")
-    assert list(read_tree(PATTERNS, str(tmp_path))) == [path]
-    (changed,) = [text for where, text in fix_network(read_tree(PATTERNS, str(tmp_path)), NICS).items() if where == path]
+    found = read_files(Tree(tmp_path), PATTERNS)
+    assert list(found) == [path]
+    (changed,) = [text for where, text in fix_network(found, NICS).items() if where == path]
     assert changed == f"ip link set eno1 address {NEW}\n"
