@@ -22,8 +22,9 @@ _HEAD = """\
   <vcpu placement='static'>{{ cpu }}</vcpu>
 """
 
+# with a seed not from the network: if the disk does not boot, the system of another host would read the secrets of the seed
 _BOOT = """\
-{% for device in ([boot] if boot is string else boot) or ['hd', 'network'] %}
+{% for device in ([boot] if boot is string else boot) or (['hd'] if seed else ['hd', 'network']) %}
     <boot dev='{{ device }}'/>
 {% endfor %}
   </os>
