@@ -6,14 +6,17 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import secret_texts
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction_text import redact
 
-_SHOWN = ("diff", "error", "invocation", "msg")
+_SHOWN = ("diff", "error", "exception", "invocation", "module_stderr", "module_stdout", "msg")
 _NO_SETTINGS = ("ansible_facts", "groups", "hostvars", "vars")
+# other expressions are not evaluated: lookups may be slow, or create what they look for
+_REFERENCE = re.compile(r"\A\s*\{\{\s*([A-Za-z_]\w*(?:\.\w+)*)\s*(?:\|[^{}]*)?\}\}\s*\Z")
 
 
 class ActionModule(ActionBase):
@@ -26,6 +29,24 @@ class ActionModule(ActionBase):
         """Entry point."""
         super().run(tmp, task_vars)
         result: dict[str, t.Any] = self._execute_module(task_vars=task_vars)
-        known = secret_texts({name: value for name, value in (task_vars or {}).items() if name not in _NO_SETTINGS})
-        known = {text for text in known if "{{" not in text}
+        # newer versions of Ansible show this object instead of the message; without it, they show the message
+        event = getattr(result.get("exception"), "event", None)
+        if event is not None:
+            result["exception"] = event.formatted_traceback or ""
+        known = _secrets({name: value for name, value in (task_vars or {}).items() if name not in _NO_SETTINGS})
         return {name: redact(value, known) if name in _SHOWN else value for name, value in result.items()}
+
+
+def _secrets(variables: t.Mapping[str, t.Any]) -> set[str]:
+    """Return the secrets in variables, also in those to which such a variable refers."""
+    found, left = set[str](), secret_texts(variables)
+    while left - found:
+        text = (left - found).pop()
+        found.add(text)
+        reference = _REFERENCE.match(text)
+        if reference:
+            value: t.Any = variables
+            for name in reference[1].split("."):
+                value = value.get(name) if isinstance(value, t.Mapping) else None
+            left |= secret_texts({"password": value})
+    return {text for text in found if "{{" not in text}

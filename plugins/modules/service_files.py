@@ -26,7 +26,8 @@ attributes:
   diff_mode:
     details:
       - Omits the content of files with O(files[].secret). In others, values are masked that are secrets by the names of their settings or by their
-        format, such as private keys and passwords in URLs, and those of variables with such names, wherever they appear.
+        format, such as private keys and passwords in URLs, and those of variables with such names, and of variables to which
+        these refer, wherever they appear.
 options:
   files:
     description: Files, in the order in which they are written.

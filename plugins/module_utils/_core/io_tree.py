@@ -25,6 +25,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core import mod
 _OPENAT2 = 437
 _RESOLVE = 0x10 | 0x02  # RESOLVE_IN_ROOT, RESOLVE_NO_MAGICLINKS
 _MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+_ATTEMPTS = 1000
 # larger files are not configuration; they would only fill the memory of this host
 _MOST = 16 << 20
 
@@ -47,7 +48,11 @@ class Tree:
         try:
             how = struct.pack("=QQQ", flags | os.O_CLOEXEC, mode, _RESOLVE)
             library = ctypes.CDLL(None, use_errno=True)
-            handle = library.syscall(_OPENAT2, top, os.fsencode(path) or b"/", how, len(how))
+            for _attempt in range(_ATTEMPTS):
+                handle = library.syscall(_OPENAT2, top, os.fsencode(path) or b"/", how, len(how))
+                # the kernel does not resolve ".." while anything on this host is renamed or mounted
+                if handle >= 0 or ctypes.get_errno() != errno.EAGAIN:
+                    break
         finally:
             os.close(top)
         if handle >= 0:

@@ -75,7 +75,8 @@ def main(argv: t.Sequence[str]) -> int:
     try:
         io_key_session.require()
         command = command_of(purpose, name, os.environ.get("SSH_ORIGINAL_COMMAND", ""), lambda: os.read(0, 1))
-        withdraws = command[1:2] != [] and command[1] in model_one_time_key.WITHDRAWING
+        # only the agents have commands; the first argument of another program is chosen by the other host
+        withdraws = len(command) > 1 and command[0].endswith(".run_agent") and command[1] in model_one_time_key.WITHDRAWING
         return io_key_session.run(lambda: _carry_out(command), name, until, withdraws=withdraws)
     except FootprintError as error:
         io_key_session.refuse(name, error.message)

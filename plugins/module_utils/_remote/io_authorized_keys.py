@@ -42,13 +42,13 @@ def line_of(marker: str) -> str | None:
 
 
 def accepts(name: str, key: str) -> bool:
-    """Whether the file accepts a one-time key now; a file that cannot be read accepts none, as in sshd.
+    """Whether the file accepts a one-time key now; a file or an expiry that cannot be read accepts none, as in sshd.
 
     :arg key: base64 part of the public key.
     """
     try:
         return model_one_time_key.in_force(current(), model_one_time_key.key_marker(name), key, time.time())
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 

@@ -54,18 +54,22 @@ def run(work: t.Callable[[], int], name: str, until: float, *, withdraws: bool =
     if child == 0:
         _work(work, mask)
     renewed, left = time.monotonic(), _COMPLETING if withdraws else 0.0
-    while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-        signal.sigtimedwait({signal.SIGCHLD}, _CHECK)
-        try:
-            require()
-        except RefusedError:
-            left -= _CHECK
-            if left < 0:
-                _end(child)
-                raise
-        if time.monotonic() - renewed > model_one_time_key.RENEW_EVERY:
-            renewed = time.monotonic()
-            renew(name, until)
+    try:
+        while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            signal.sigtimedwait({signal.SIGCHLD}, _CHECK)
+            try:
+                require()
+            except RefusedError:
+                left -= _CHECK
+                if left < 0:
+                    raise
+            if time.monotonic() - renewed > model_one_time_key.RENEW_EVERY:
+                renewed = time.monotonic()
+                renew(name, until)
+    except BaseException:
+        # also after an error of the check: nothing runs on without it
+        _end(child)
+        raise
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return code if code >= 0 else 128 - code
 

@@ -17,7 +17,6 @@ import ipaddress
 import json
 import os
 import resource
-import shutil
 import signal
 import socket
 import ssl
@@ -29,6 +28,9 @@ import urllib.request as u
 _UNPRIVILEGED = (65534, 65534, 65534)
 _MEMORY = 1024**3
 _SILENCE = 30
+# the file system is also that of the host's own services
+_LEFT_FREE = 1024**3
+_PART = 1024**2
 _SYSTEM_RESOLVER = socket.getaddrinfo
 
 
@@ -83,9 +85,21 @@ def download(request: t.Mapping[str, t.Any]) -> None:
     if request["auth"]:
         asked.add_unredirected_header("Authorization", "Basic " + base64.b64encode(":".join(request["auth"]).encode()).decode())
     with opener.open(asked, timeout=_SILENCE) as answer, os.fdopen(1, "wb", closefd=False) as target:
-        shutil.copyfileobj(answer, target)
+        store(answer, target)
         if answer.length:
             raise http.client.IncompleteRead(b"", answer.length)
+
+
+def store(answer: t.Any, target: t.BinaryIO) -> None:
+    """Copy a stream to a file, as long as its file system has enough free space for others.
+
+    :raises OSError: it has not.
+    """
+    while part := answer.read(_PART):
+        space = os.fstatvfs(target.fileno())
+        if space.f_bavail * space.f_frsize < _LEFT_FREE:
+            raise OSError("the virt host has too little free space for it")
+        target.write(part)
 
 
 if __name__ == "__main__":

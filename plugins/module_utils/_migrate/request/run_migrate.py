@@ -320,8 +320,11 @@ def _start(store: JournalStore, action: str, params: t.Mapping[str, t.Any]) -> N
 
 
 def _unit_properties(name: str) -> list[str]:
-    """Unit properties: systemd restarts a worker that ends with ``AGAIN`` without limit, and stops the VM when the worker has ended for good."""
-    return [f"RestartForceExitStatus={AGAIN}", f"ExecStopPost={sys.executable} -m {run_guard.MODULE} {name} ended"]
+    """Unit properties: systemd restarts a worker that ends with ``AGAIN`` without limit, and stops the VM when the worker has ended for good.
+
+    When memory runs out, the kernel ends the worker, and the programs of the copy, before other VMs: the source decides how much they need.
+    """
+    return [f"RestartForceExitStatus={AGAIN}", f"ExecStopPost={sys.executable} -m {run_guard.MODULE} {name} ended", "OOMScoreAdjust=1000"]
 
 
 def _backward(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:

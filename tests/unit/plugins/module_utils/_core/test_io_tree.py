@@ -108,3 +108,24 @@ def test_an_old_kernel_is_refused(folders, monkeypatch):
     for action in (tree.read, tree.status, tree.names, tree.make_folder, tree.place, tree.unlink):
         with pytest.raises(BackendError, match="does not support openat2"):
             action("/etc/a")
+
+
+def test_renames_elsewhere_on_the_host_do_not_matter(folders, monkeypatch):
+    """The kernel fails with EAGAIN then, if the path contains ``..``; seen once in 2500 attempts next to a loop of renames."""
+    tree, top, _outside = folders
+    (top / "usr").mkdir()
+    (top / "usr/release").write_text("of the copy")
+    (top / "etc/release").symlink_to("../usr/release")
+    real, failures = ctypes.CDLL(None, use_errno=True), [errno.EAGAIN] * 3
+
+    def syscall(*values):
+        if failures:
+            ctypes.set_errno(failures.pop())
+            return -1
+        return real.syscall(*values)
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda *unused, **named: types.SimpleNamespace(syscall=syscall))
+    assert tree.read_text("/etc/release") == "of the copy" and not failures
+    failures += [errno.EAGAIN] * 10_000
+    with pytest.raises(BlockingIOError):
+        tree.open("/etc/release")

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -17,7 +18,8 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._remote import model_one_time_key
+from ansible_collections.reduced.footprint.plugins.module_utils._keys import run_dispatch
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_key_session, model_one_time_key
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_grantor
 
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAA+x/y="
@@ -102,6 +104,7 @@ ENDINGS: dict[str, t.Callable[[Host, str], None]] = {
     "file unreadable": lambda host, name: (host.keys.unlink(), host.keys.mkdir()) and None,
     "expired": lambda host, name: host.accept(name, ends=-1),
     "expiry unreadable": lambda host, name: host.accept(name, before='expiry-time="soon",'),
+    "expiry impossible": lambda host, name: host.accept(name, before='expiry-time="20261399999999",'),
     "commented out": lambda host, name: host.accept(name, before="#"),
     "key of another host": lambda host, name: host.accept(name, key="BBBB", ends=1000),
 }
@@ -179,6 +182,45 @@ def test_an_open_session_of_leases_answers_no_request_after_the_end_of_its_key(h
             session.stdin.flush()
         assert b"ok" not in session.stdout.read()
         assert session.wait(20) == 126
+
+
+def test_a_command_ends_when_the_check_of_its_key_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = iter([None, MemoryError()])
+    started = pathlib.Path(f"/proc/self/task/{os.getpid()}/children")
+
+    def require() -> None:
+        error = next(checks)
+        if error:
+            raise error
+
+    monkeypatch.setattr(io_key_session, "require", require)
+    monkeypatch.setattr(io_key_session, "renew", lambda *unused: None)
+    before, mask = started.read_text("ascii"), signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        with pytest.raises(MemoryError):
+            io_key_session.run(lambda: io_key_session.execute(["sleep", "60"]), "master", 1e10)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    assert started.read_text("ascii") == before
+
+
+@pytest.mark.parametrize(("program", "completes"), [("_migrate.source.run_agent leave", True), ("_migrate.source.run_agent state", False)])
+def test_only_a_command_that_withdraws_the_key_gets_time_to_complete(monkeypatch: pytest.MonkeyPatch, program: str, completes: bool) -> None:
+    assert given_time(monkeypatch, "migrate", program, "master") is completes
+
+
+def test_a_disk_with_the_name_of_such_a_command_gets_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not given_time(monkeypatch, "standby", "_standby.run_channel leave", "standby-m@blue")
+
+
+def given_time(monkeypatch: pytest.MonkeyPatch, purpose: str, program: str, name: str) -> bool:
+    given: list[bool] = []
+    monkeypatch.setattr(io_key_session, "require", lambda: None)
+    monkeypatch.setattr(io_key_session, "run", lambda *unused, withdraws: given.append(withdraws) or 0)
+    monkeypatch.setenv("SSH_ORIGINAL_COMMAND", f"{LIBRARY} python3 -m ansible_collections.reduced.footprint.plugins.module_utils.{program} {name}")
+    monkeypatch.setenv(io_key_session.VARIABLE, "")
+    assert run_dispatch.main([purpose, name, "10000000000", KEY]) == 0
+    return given[0]
 
 
 def test_the_command_that_withdraws_the_key_completes(host: Host) -> None:

@@ -229,3 +229,13 @@ def test_an_unfinished_commit_does_not_start_the_old_copy_of_a_moved_vm(store, t
     with pytest.raises(RefusedError, match="was moved to metal2"):
         run_migrate.migrate(request(), check_mode=check_mode)
     assert not store.started
+
+
+def test_without_memory_the_kernel_ends_the_worker_before_other_vms(tmp_path, monkeypatch):
+    """Its memory depends on what the source sends, and the programs of the copy inherit its score."""
+    commands = []
+    monkeypatch.setattr(run_migrate.io_units, "run", lambda argv, **unused: commands.append(argv))
+    monkeypatch.setattr(run_migrate.io_units, "keep_code", lambda: tmp_path / "code.zip")
+    monkeypatch.setattr(run_migrate.io_units, "_start_at_boot", lambda unit, argv: None)
+    run_migrate._start(JournalStore("master", tmp_path), "migrate", request())
+    assert [each[0] for each in commands] == ["systemctl", "systemd-run"] and "--property=OOMScoreAdjust=1000" in commands[1]
