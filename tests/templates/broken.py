@@ -151,7 +151,7 @@ REFUSED = (
     Broken("a multicast MAC", NIC_MODEL, f"      <mac address='01:00:5e:00:00:01'/>\n{NIC_MODEL}", "      <mac "),
     Broken("a MAC that is none", NIC_MODEL, f"      <mac address='nonsense'/>\n{NIC_MODEL}", "      <mac "),
     Broken("a network card without a source", "      <source network='{{ nic.network }}'/>\n", "", "<interface type"),
-    Broken("a VLAN tag that is too large", "<model type='{{ nic.model }}'/>", "<vlan><tag id='5000'/></vlan>"),
+    Broken("an unknown virtual port", "<model type='{{ nic.model }}'/>", "<virtualport type='openswitch'/>"),
     Broken("an unknown type of graphics", "<graphics type='vnc' port='-1'", "<graphics type='vpn' port='-1'"),
     Broken("a port that is not a number", "port='-1'", "port='first'"),
     Broken("an unknown video model", "<model type='vga'/>", "<model type='vgaa'/>"),

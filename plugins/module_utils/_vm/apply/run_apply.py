@@ -107,11 +107,12 @@ class Applier:
         A new domain is defined before its volumes are created, so that a refusal by libvirt has no cost. An existing
         domain gets its volumes first, so that its definition never names missing ones.
         """
+        before = work.seen.owned if work.seen is not None else None
+        noted = before is not None and work.steps is not None and work.steps.pending and work.has(plan_domain.REDEFINE)
+        if before is not None and work.steps is not None and noted:
+            # the next run must know that the volumes of a killed one belong to this VM
+            self._write_metadata(work, before._replace(pending_disks=(*before.pending_disks, *work.steps.pending)))
         if work.seen is not None:
-            before = work.seen.owned
-            if before is not None and work.steps is not None and work.steps.pending and work.has(plan_domain.REDEFINE):
-                # the next run must know that the volumes of a killed one belong to this VM
-                self._write_metadata(work, before._replace(pending_disks=(*before.pending_disks, *work.steps.pending)))
             self._create_volumes(work, done)
         for action in run_work.need(work.plan).actions:
             if action in plan_domain.DEFINING:
@@ -119,6 +120,8 @@ class Applier:
                     self._define(work)
                 except model_errors.FootprintError:
                     self._remove_created_volumes(work, done)
+                    if before is not None and noted:
+                        self._write_metadata(work, before)
                     raise
             elif action == plan_domain.UPDATE_METADATA:
                 self._write_metadata(work, self._ownership(work, run_work.need(run_work.need(work.seen).owned).echo))
