@@ -32,6 +32,8 @@ YOUNG, LONG, SHORT = 300.0, 10, 3
 CONFIRM = 2
 # seconds without an answer after which a refused VM may start; the other one, or its server, may only be restarting
 QUIET = 900
+# seconds for a command of the timer
+LIMIT = 300
 CONNECTIONS = ("qemu:///system", "lxc:///")
 _ARP, _REQUEST = 0x0806, 1
 _BODY = "!HHBBH6s4s6s4s"
@@ -161,8 +163,11 @@ def forget(name: str, home: pathlib.Path = REFUSED) -> None:
 
 
 def call(argv: list[str]) -> int:
-    """Run a command and return its exit code."""
-    return subprocess.run(argv, stdin=subprocess.DEVNULL, check=False, timeout=300).returncode
+    """Run a command and return its exit code; one that hangs, as the start of a VM on a disk that does not answer, fails."""
+    try:
+        return subprocess.run(argv, stdin=subprocess.DEVNULL, check=False, timeout=LIMIT).returncode
+    except subprocess.TimeoutExpired:
+        return 1
 
 
 def retry(run: t.Callable[[list[str]], int] = call, home: pathlib.Path = REFUSED) -> None:

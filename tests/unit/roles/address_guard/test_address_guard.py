@@ -123,6 +123,12 @@ def test_refused_starts_are_tried_again_until_there_is_no_such_vm(home: pathlib.
     assert not (home / "refused" / "c1").exists()
 
 
+def test_the_start_of_one_vm_that_hangs_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "LIMIT", 0.1)
+    assert guard.call(["sleep", "10"]) == 1
+    assert guard.call(["true"]) == 0
+
+
 WIRE = """
 import importlib.util, json, socket, subprocess, sys, threading
 spec = importlib.util.spec_from_file_location("guard", sys.argv[1])
