@@ -144,6 +144,17 @@ def test_a_vm_that_does_not_start_at_the_destination_waits_for_space(world, disk
     assert world.done[-4:-2] == HERE and (journal.state, journal.switched) == ("failed", False)
 
 
+def test_the_journal_says_why_a_worker_waits(world, tmp_path, monkeypatch):
+    def broken():
+        raise OSError(5, "Input/output error")
+
+    world.events["start"] = broken
+    reasons = []
+    monkeypatch.setattr(run_worker.time, "sleep", lambda seconds: reasons.append(world.store.journal().reason))
+    assert run(tmp_path) == 0 and len(reasons) == 1 and "waiting to try again: [Errno 5] Input/output error" in reasons[0]
+    assert world.store.journal().reason is None
+
+
 def test_a_paused_guest_is_resumed_where_the_disk_says(world, disk, tmp_path, monkeypatch):
     waits = []
     monkeypatch.setattr(run_steps.time, "sleep", waits.append)
