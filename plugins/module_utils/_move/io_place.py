@@ -84,6 +84,10 @@ def place(items: t.Iterable[Item], uuid: str) -> None:
         try:
             rename(half, final, new=True)
         except FileExistsError as error:
+            if item.base and final.is_file() and content_hash(item.path) == content_hash(str(half)):
+                # another VM with this base image was moved here meanwhile
+                remove_path(half)
+                continue
             raise BackendError(f"{final} already exists.", hint="It was created after the checks of the move. Remove it if no VM needs it.") from error
 
 

@@ -150,14 +150,14 @@ def return_vm(context: Context) -> None:
         roll_back(context, "return requested")
         return
     if journal.switched:
+        if journal.going != RETURNED:
+            context.store.reserve()
         if not lost:
             _check_there(context, discard)
             state = context.ask("state")["state"]
             # refused if the VM was moved on from there; nothing has changed then
             context.ask("hold", note=vars(context.note(MOVING, to=context.vm["host"]["name"])), items=context.data)
             journal.facts.setdefault("was", state)
-        if journal.going != RETURNED:
-            context.store.reserve()
         cost = journal.downtime
         context.decide(going=RETURNED, downtime={"started": time.time()})
         if not lost:

@@ -125,7 +125,11 @@ def _complete(context: Context, action: str) -> None:
             if (context.unanswered is None and not isinstance(error, OSError)) or not is_off(context.journal, action):
                 raise
             run_jobs.log_unexpected(context.store, error)
+            reason = str(error)
         if context.unanswered is None:
+            context.journal.reason = f"the VM may be off on both servers, waiting to try again: {reason}"
+            with contextlib.suppress(OSError):
+                context.save()
             time.sleep(_PAUSE)
         else:
             _await_destination(context)

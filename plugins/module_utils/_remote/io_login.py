@@ -13,6 +13,7 @@ import os
 import pathlib
 import pwd
 import shutil
+import socket
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
@@ -37,7 +38,7 @@ def check(addresses: t.Sequence[str]) -> list[str]:
     elif sshd:
         try:
             address = addresses[0] if addresses else "127.0.0.1"
-            text = run([sshd, "-T", "-C", f"user=root,host={address},addr={address}"], timeout=_TIMEOUT).stdout
+            text = run([sshd, "-T", "-C", f"user=root,host={address},addr={address}{_local(addresses)}"], timeout=_TIMEOUT).stdout
             groups = [grp.getgrgid(each).gr_name for each in os.getgrouplist("root", root.pw_gid)]
             causes += sshd_causes(text, addresses, groups, os.path.realpath)
         except CommandError as error:
@@ -56,6 +57,15 @@ def _shell(root: pwd.struct_passwd) -> list[Cause]:
     except CommandError as error:
         return shell_causes(shell, _MARK, "", error.stderr)
     return shell_causes(shell, _MARK, done.stdout, done.stderr)
+
+
+def _local(addresses: t.Sequence[str]) -> str:
+    """The address of this machine to which the sessions probably come, for blocks with Match LocalAddress; empty if it is not known."""
+    for address in addresses[:1]:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, 9))
+            return f",laddr={probe.getsockname()[0]}"
+    return ""
 
 
 def _other_configuration() -> bool:

@@ -61,7 +61,7 @@ class StandbyStore(JournalStore):
         boot, _space, at = (text or "").partition(" ")
         return None if text is None else io_grants.clock() - (float(at) if boot == io_grants.boot_id() else 0.0)
 
-    def release(self, released: bool) -> None:
+    def mark_released(self, released: bool) -> None:
         """Record that the VM, which was started on its standby, is being removed here, or that it is not any more; with the lock ``domains``."""
         if released:
             write_atomic(self.directory / _RELEASED, "")

@@ -114,7 +114,7 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     if not io_guard.is_guarded(job.name) or not io_guard.is_permitted(job.name):
         changed = changed or not io_guard.is_guarded(job.name)
         io_guard.guard(job.name, permitted=True)
-    store.release(False)
+    store.mark_released(False)
     changed = bool(io_timers.install(job.id, job.interval, io_units.keep_code())) or changed
     changed = run_automatic.begin(job) or changed
     # it was the standby of the VM before that was moved here
@@ -271,7 +271,7 @@ def _released(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
         if not check_mode:
             # the worker or the guard may just have learned of the start, and would note it again
             with host_lock("domains", _LOCK):
-                store.release(True)
+                store.mark_released(True)
             _remove_vm(host, job, params)
     if not check_mode:
         io_moved.forget(job.uuid)

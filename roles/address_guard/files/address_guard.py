@@ -32,6 +32,8 @@ YOUNG, LONG, SHORT = 300.0, 10, 3
 CONFIRM = 2
 # seconds without an answer after which a refused VM may start; the other one, or its server, may only be restarting
 QUIET = 900
+# seconds for a command of the timer
+LIMIT = 300
 CONNECTIONS = ("qemu:///system", "lxc:///")
 _ARP, _REQUEST = 0x0806, 1
 _BODY = "!HHBBH6s4s6s4s"
@@ -56,12 +58,12 @@ def nics(document: ET.Element) -> dict[str, set[str]]:
     return found
 
 
-def arrives(uuid: str, home: pathlib.Path = MOVED) -> bool:
-    """Whether the VM is being moved to this host, so that it may still run on another one."""
+def note_of(uuid: str, home: pathlib.Path = MOVED) -> str:
+    """Return the note about a VM that is moved from or to this host, empty if there is none."""
     try:
-        return '"arriving"' in (home / f"{uuid}.json").read_text(encoding="utf-8")
+        return (home / f"{uuid}.json").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return False
+        return ""
 
 
 def probe(bridge: str, address: str) -> bytes:
@@ -131,7 +133,9 @@ def refusal(name: str, text: str, ask: t.Callable[[str, t.Container[str], str, i
         return None
     mark = home / name
     document = ET.fromstring(text)
-    if arrives(document.findtext("uuid") or ""):
+    note = note_of(document.findtext("uuid") or "")
+    if '"arriving"' in note:
+        # it may still run on the other host
         return None
     since = QUIET_SINCE / name
     for bridge, macs in nics(document).items():
@@ -143,6 +147,9 @@ def refusal(name: str, text: str, ask: t.Callable[[str, t.Container[str], str, i
             return f"{name} runs on another server: its MAC answers at {address}. It was replaced or moved"
     if not mark.exists():
         return None
+    if note:
+        # an old copy: the other host may be off, and its copy has the newer data
+        return f"{name} was moved to another server. It does not start here by itself: return it with move_vm, or remove {mark}"
     quiet = quiet_for(since)
     return None if quiet >= QUIET else (
         f"{name} ran on another server, and has not answered for {int(quiet)} s. It starts here after {QUIET} s, or when {mark} is removed"
@@ -156,8 +163,11 @@ def forget(name: str, home: pathlib.Path = REFUSED) -> None:
 
 
 def call(argv: list[str]) -> int:
-    """Run a command and return its exit code."""
-    return subprocess.run(argv, stdin=subprocess.DEVNULL, check=False, timeout=300).returncode
+    """Run a command and return its exit code; one that hangs, as the start of a VM on a disk that does not answer, fails."""
+    try:
+        return subprocess.run(argv, stdin=subprocess.DEVNULL, check=False, timeout=LIMIT).returncode
+    except subprocess.TimeoutExpired:
+        return 1
 
 
 def retry(run: t.Callable[[list[str]], int] = call, home: pathlib.Path = REFUSED) -> None:

@@ -141,13 +141,16 @@ def _value(key: str) -> re.Pattern[str]:
 
 
 def fix_mount_unit(text: str, layout: DiskLayout) -> str:
-    """Return a systemd mount unit with the new file system for its mount point; all other units are unchanged."""
+    """Return a systemd mount unit with the new file system for its mount point, an old disk commented out; all other units are unchanged."""
     where, what, kind, options = (_value(key).search(text) for key in ("Where", "What", "Type", "Options"))
     homes = {each.mount: each for each in layout.mounts}
     # a percent sign is doubled; specifiers occur in template units only
     home = homes.get(where.group(1).rstrip().replace("%%", "%").rstrip("/") or "/") if where else None
-    if home is None or what is None or not is_disk(what.group(1)):
+    if where is None or what is None or not is_disk(what.group(1)):
         return text
+    if home is None:
+        # systemd refuses the unit at once; otherwise it would wait for the disk at each boot
+        return f"{text[: what.start()]}{_BEHIND} {text[what.start() :]}"
     fs = home.partition.fs
     if options:
         same = kind is None or _type(kind.group(1).rstrip()) == fs

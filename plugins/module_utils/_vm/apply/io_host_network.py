@@ -49,7 +49,8 @@ def supports_tags(host: io_domains.DomainHost, interface: t.Any) -> bool:
         if mode != "bridge" or network.find("bridge") is None:
             # network cards with SR-IOV; others are switched by libvirt or by macvtap
             return mode in ("hostdev", "passthrough")
-        ports.append(network.find("virtualport"))
+        # also those of its port groups
+        ports += network.iter("virtualport")
     return any(port is not None and port.get("type") == OPEN_VSWITCH for port in ports) or version(host) >= _TAGS_ON_BRIDGES
 
 

@@ -254,7 +254,7 @@ class _Decider:
         for other, there in self.gathered.domains.items():
             if other != uri and there.candidate(wanted) is not None:
                 raise model_errors.RefusedError(
-                    f"the VM already exists with another hypervisor type ({other}).", hint="Run with state: absent first; its disks are kept."
+                    f"the VM already exists with another hypervisor type ({other}).", hint="Run with state: absent, which keeps its disks, then adopt_disks."
                 )
 
 

@@ -148,7 +148,7 @@ def refuse(changes: t.Iterable[Change]) -> None:
             raise model_errors.RefusedError(
                 f"is {change.before or 'not set'}, wanted is {change.after or 'none'}; this cannot be changed in an existing VM.",
                 change.path,
-                "Restore the old value, or remove the VM with state: absent (its disks are kept) and create it again.",
+                "Restore the old value, or remove the VM with state: absent (its disks are kept) and create it again with adopt_disks.",
             )
         if change.cls == REFUSED and change.path.endswith(("/source/@file", "/source/@dev")):
             raise model_errors.RefusedError(

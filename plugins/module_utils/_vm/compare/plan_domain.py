@@ -114,7 +114,7 @@ def find(wanted: Wanted, domains: t.Sequence[Actual], adopt: bool = False) -> Ac
     if found is not None and found.uuid != wanted.uuid and not wanted.by_mark and not (found.owned is not None and found.owned.adopted):
         raise model_errors.RefusedError(
             f"the VM exists with the UUID {found.uuid}, wanted is {wanted.uuid}; the UUID of a VM cannot be changed.",
-            hint=f"Set uuid: {found.uuid} in its details, or remove it with state: absent first (its disks are kept).",
+            hint=f"Set uuid: {found.uuid} in its details, or remove it with state: absent first (its disks are kept; adopt_disks uses them again).",
         )
     if found is None and adopt and same_name is not None and same_name.owned is None and not wanted.by_mark:
         return same_name

@@ -34,7 +34,7 @@ def fixture_home(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pat
     (tmp_path / "guard.conf").write_text("# a comment\nc1 192.0.2.31\n", encoding="ascii")
     monkeypatch.setattr(guard.address_of, "__defaults__", (tmp_path / "guard.conf",))
     monkeypatch.setattr(guard, "QUIET_SINCE", tmp_path / "run")
-    monkeypatch.setattr(guard.arrives, "__defaults__", (tmp_path / "moved",))
+    monkeypatch.setattr(guard.note_of, "__defaults__", (tmp_path / "moved",))
     return tmp_path
 
 
@@ -81,6 +81,21 @@ def test_a_vm_that_answers_elsewhere_is_asked_for_again_at_each_start(home: path
     assert not list((home / "refused").iterdir()) and not list((home / "run").iterdir())
 
 
+def test_the_old_copy_of_a_moved_vm_is_not_started_when_the_new_one_is_off(home: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = {"uptime": 1000.0}
+    monkeypatch.setattr(guard, "uptime", lambda: now["uptime"])
+    (home / "moved").mkdir()
+    note = home / "moved" / f"{UUID}.json"
+    note.write_text('{"state": "moved"}', encoding="ascii")
+    assert "runs on another server" in str(refused(home, True)[0])
+    for _retry in range(3):
+        assert "was moved to another server" in str(refused(home, False)[0])
+        now["uptime"] += guard.QUIET
+    # it has been returned
+    note.unlink()
+    assert "has not answered for 0 s" in str(refused(home, False)[0])
+
+
 def test_a_damaged_file_starts_the_time_again(home: pathlib.Path) -> None:
     refused(home, True)
     (home / "run").mkdir()
@@ -106,6 +121,12 @@ def test_refused_starts_are_tried_again_until_there_is_no_such_vm(home: pathlib.
     assert (home / "refused" / "c1").exists()
     guard.retry(call, home / "refused")
     assert not (home / "refused" / "c1").exists()
+
+
+def test_the_start_of_one_vm_that_hangs_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "LIMIT", 0.1)
+    assert guard.call(["sleep", "10"]) == 1
+    assert guard.call(["true"]) == 0
 
 
 WIRE = """

@@ -67,6 +67,18 @@ def test_what_others_created_meanwhile_is_neither_replaced_nor_removed(tmp_path,
         io_place.place([item], UUID)
 
 
+def test_a_base_image_that_arrived_with_another_vm_is_used_if_it_is_the_same(tmp_path):
+    base = dataclasses.replace(arrive(tmp_path, "file")[0], base=True)
+    pathlib.Path(base.path).write_text("moved", "utf-8")
+    inode = os.stat(base.path).st_ino
+    io_place.place([base], UUID)
+    assert os.stat(base.path).st_ino == inode and not io_place.partial(base.path).exists()
+    arrive(tmp_path, "file")
+    pathlib.Path(base.path).write_text("other", "utf-8")
+    with pytest.raises(BackendError, match="already exists"):
+        io_place.place([base], UUID)
+
+
 def test_what_arrived_is_placed_again_and_removed_after_a_kill(tmp_path):
     items = arrive(tmp_path, "file", "dir")
     io_place.place(items, UUID)

@@ -144,6 +144,17 @@ def test_a_vm_that_does_not_start_at_the_destination_waits_for_space(world, disk
     assert world.done[-4:-2] == HERE and (journal.state, journal.switched) == ("failed", False)
 
 
+def test_the_journal_says_why_a_worker_waits(world, tmp_path, monkeypatch):
+    def broken():
+        raise OSError(5, "Input/output error")
+
+    world.events["start"] = broken
+    reasons = []
+    monkeypatch.setattr(run_worker.time, "sleep", lambda seconds: reasons.append(world.store.journal().reason))
+    assert run(tmp_path) == 0 and len(reasons) == 1 and "waiting to try again: [Errno 5] Input/output error" in reasons[0]
+    assert world.store.journal().reason is None
+
+
 def test_a_paused_guest_is_resumed_where_the_disk_says(world, disk, tmp_path, monkeypatch):
     waits = []
     monkeypatch.setattr(run_steps.time, "sleep", waits.append)
@@ -159,11 +170,27 @@ def test_a_paused_guest_is_resumed_where_the_disk_says(world, disk, tmp_path, mo
     assert world.store.journal().switched
 
 
-@pytest.mark.parametrize("full", [False, True])
-def test_a_vm_that_returned_runs_where_the_disk_says(world, disk, tmp_path, monkeypatch, full):
+def to_be_returned(world):
+    """A VM that was moved, and the job of its return."""
     facts = {"vm": {"uuid": "u", "uri": "qemu:///system", "items": [], "name": "c1", "autostart": True, "host": {"name": "metal1"}}, "held": {"running": True}}
     world.store.write(MoveJournal(name="c1", state=MOVED, started=1.0, switched=True, verified=True, downtime={"seconds": 2.0}, facts=facts))
     world.store.write_job({"action": RETURNED, "params": {"token": "2"}})
+
+
+def test_without_space_for_the_reserve_no_return_begins(world, disk, tmp_path):
+    """The destination would keep the note that the VM is leaving it."""
+    to_be_returned(world)
+    disk.fill()
+    os.truncate(tmp_path / "others", os.stat(tmp_path / "others").st_size - (1 << 20))
+    there = []
+    world.ask = lambda command, given=None, timeout=0: there.append(command) or {"written": None, "state": "running"}
+    assert run(tmp_path) == 1
+    assert "No space for the journal" in world.store.journal().reason and "hold" not in there
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_vm_that_returned_runs_where_the_disk_says(world, disk, tmp_path, monkeypatch, full):
+    to_be_returned(world)
     monkeypatch.setattr(run_back, "_fetch", lambda context: disk.fill_completely() if full else disk.fill())
     there = []
 

@@ -12,15 +12,16 @@ import os
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_journal
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.io_store import StandbyStore
 
 
-@pytest.fixture(name="store")
-def fixture_store(tmp_path, monkeypatch):
+@pytest.fixture(name="store", params=[JournalStore, MoveStore, StandbyStore])
+def fixture_store(request, tmp_path, monkeypatch):
     """A store on a disk that has no room while ``full`` says so."""
-    store = JournalStore("m", tmp_path)
+    store = request.param("m", tmp_path)
     store.full = lambda: False
     write_atomic = io_journal.write_atomic
 
@@ -38,7 +39,7 @@ def test_a_full_disk_is_written_to_in_the_reserve(store):
     reserve = store.directory / "reserve"
     assert reserve.stat().st_size == 4 << 20
     store.full = reserve.exists
-    store.write(Journal("m", state="rolled_back"))
+    store.write(store.kind("m", state="rolled_back"))
     assert store.read().state == "rolled_back" and not reserve.exists()
     # and it is taken again as soon as there is room
     store.reserve()
@@ -46,10 +47,10 @@ def test_a_full_disk_is_written_to_in_the_reserve(store):
 
 
 def test_full_disk_without_a_reserve_is_an_error(store):
-    store.write(Journal("m", state="running"))
+    store.write(store.kind("m", state="running"))
     store.full = lambda: True
     with pytest.raises(OSError):
-        store.write(Journal("m", state="done"))
+        store.write(store.kind("m", state="done"))
     assert store.read().state == "running"
 
 

@@ -34,8 +34,13 @@ def fixture_machine(tmp_path, monkeypatch):
 
 def test_a_usual_machine_is_accepted(machine):
     place = machine(bashrc='case $- in *i*) ;; *) return;; esac\necho Welcome\n')
-    assert io_login.check(["192.0.2.11"]) == []
-    assert (place / "asked").read_text() == "-T -C user=root,host=192.0.2.11,addr=192.0.2.11\n"
+    assert io_login.check(["127.0.0.2"]) == []
+    # with the address to which the sessions come: root may be permitted in a network of its own only
+    assert (place / "asked").read_text() == "-T -C user=root,host=127.0.0.2,addr=127.0.0.2,laddr=127.0.0.1\n"
+    # not reached from here, or not known
+    for addresses, address in ((["255.255.255.255"], "255.255.255.255"), ([], "127.0.0.1")):
+        assert io_login.check(addresses) == []
+        assert (place / "asked").read_text() == f"-T -C user=root,host={address},addr={address}\n"
 
 
 @pytest.mark.parametrize(

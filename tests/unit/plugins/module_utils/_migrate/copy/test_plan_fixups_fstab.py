@@ -65,6 +65,16 @@ def test_a_mount_unit_whose_folder_has_a_space_speaks_of_the_new_disk():
     assert "by-uuid/aaaa-2" in fix_mount_unit("What=LABEL=x\nWhere=/50%%\n", percent)
 
 
+def test_a_mount_unit_of_a_disk_that_stays_behind_is_not_waited_for():
+    # a file system that excludes covers has no partition
+    text = "[Unit]\nBefore=x\n[Mount]\n What = /dev/disk/by-uuid/old\nWhere=/srv/backup\nType=ext4\n"
+    after = fix_mount_unit(text, SPACES)
+    assert after == f"[Unit]\nBefore=x\n[Mount]\n{MARK} the old disk stayed behind:  What = /dev/disk/by-uuid/old\nWhere=/srv/backup\nType=ext4\n"
+    assert fix_mount_unit(after, SPACES) == after
+    other = "[Mount]\nWhat=nas:/backup\nWhere=/srv/backup\nType=nfs\n"
+    assert fix_mount_unit(other, SPACES) == other
+
+
 LAYOUT = DiskLayout(
     (), (partition(1, "/"), partition(2, "/srv"), partition(3, "/x", "xfs"), partition(4, None, "btrfs", [("/b", "@b")]), partition(5, "/v", "vfat"))
 )

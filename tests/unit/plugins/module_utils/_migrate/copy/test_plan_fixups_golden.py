@@ -77,6 +77,6 @@ def test_the_tree_of_a_source(family):
     spoken = "".join(line for text in after.values() for line in text.splitlines(keepends=True) if not line.startswith("#"))
     assert not [
         name
-        for name in ("nvme0n1p", "02:ab:00:00:00:02", "02:cc:00:00:00:09", "0b1c2d3e-1111", "rd.lvm", "mapper/", "LABEL=system", "/dev/sdb")
+        for name in ("nvme0n1p", "02:ab:00:00:00:02", "02:cc:00:00:00:09", "0b1c2d3e-1111", "rd.lvm", "mapper/", "LABEL=system", "/dev/sdb", "/dev/sdc")
         if name in spoken.lower()
     ]

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import pathlib
 import stat
+import types
+import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_host_network import BRIDGE, LINK, OPEN_VSWITCH, kind_of
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_host_network import BRIDGE, LINK, OPEN_VSWITCH, kind_of, supports_tags
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
 
 
 def test_links(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,3 +30,14 @@ def test_links(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert kinds == {"br0": BRIDGE, "eno1": LINK, "ovs0": LINK, "none": None}
     monkeypatch.setenv("PATH", str(tool.parent), prepend=":")
     assert {name: kind_of(name, root) for name in kinds} == {"br0": BRIDGE, "eno1": LINK, "ovs0": OPEN_VSWITCH, "none": None}
+
+
+@pytest.mark.parametrize("port, supported", [("<virtualport type='openvswitch'/>", True), ("", False)])
+@pytest.mark.parametrize("group", ["", "<portgroup name='all' default='yes'>{}</portgroup>"])
+def test_a_network_is_switched_by_open_vswitch_also_if_only_its_port_groups_say_so(port: str, supported: bool, group: str) -> None:
+    network = f"<network><forward mode='bridge'/><bridge name='ovsbr0'/>{group.format(port) if group else port}</network>"
+    found = types.SimpleNamespace(XMLDesc=lambda flags: network)
+    connection = types.SimpleNamespace(networkLookupByName=lambda name: found, getLibVersion=lambda: 9_000_000)
+    nic = parse("<interface type='network'><source network='ovs'/><vlan><tag id='7'/></vlan></interface>")
+    host: t.Any = types.SimpleNamespace(connection=connection)
+    assert supports_tags(host, nic) is supported
