@@ -107,27 +107,21 @@ class Applier:
         A new domain is defined before its volumes are created, so that a refusal by libvirt has no cost. An existing
         domain gets its volumes first, so that its definition never names missing ones.
         """
-        before = work.seen.owned if work.seen is not None else None
-        noted = before is not None and work.steps is not None and work.steps.pending and work.has(plan_domain.REDEFINE)
-        if before is not None and work.steps is not None and noted:
-            # the next run must know that the volumes of a killed one belong to this VM
-            self._write_metadata(work, before._replace(pending_disks=(*before.pending_disks, *work.steps.pending)))
-        if work.seen is not None:
-            self._create_volumes(work, done)
-        for action in run_work.need(work.plan).actions:
-            if action in plan_domain.DEFINING:
-                try:
-                    self._define(work)
-                except model_errors.FootprintError:
-                    self._remove_created_volumes(work, done)
-                    if before is not None and noted:
-                        self._write_metadata(work, before)
-                    raise
-            elif action == plan_domain.UPDATE_METADATA:
-                self._write_metadata(work, self._ownership(work, run_work.need(run_work.need(work.seen).owned).echo))
-            else:
-                continue
-            done.append(action)
+        with self._noted(work):
+            if work.seen is not None:
+                self._create_volumes(work, done)
+            for action in run_work.need(work.plan).actions:
+                if action in plan_domain.DEFINING:
+                    try:
+                        self._define(work)
+                    except model_errors.FootprintError:
+                        self._remove_created_volumes(work, done)
+                        raise
+                elif action == plan_domain.UPDATE_METADATA:
+                    self._write_metadata(work, self._ownership(work, run_work.need(run_work.need(work.seen).owned).echo))
+                else:
+                    continue
+                done.append(action)
         if work.seen is None:
             self._create_volumes(work, done)
             if work.steps is not None and work.steps.pending:
@@ -137,6 +131,21 @@ class Applier:
             if action in (plan_domain.AUTOSTART_ON, plan_domain.AUTOSTART_OFF):
                 work.host.set_autostart(work.uuid, action == plan_domain.AUTOSTART_ON)
                 done.append(action)
+
+    @contextlib.contextmanager
+    def _noted(self, work: run_work.Work) -> t.Iterator[None]:
+        """Note the volumes that an existing domain gets: the next run must know that those of a killed one belong to this VM."""
+        before, steps = work.seen.owned if work.seen is not None else None, work.steps
+        if before is None or steps is None or not steps.pending or not work.has(plan_domain.REDEFINE):
+            yield
+            return
+        self._write_metadata(work, before._replace(pending_disks=(*before.pending_disks, *steps.pending)))
+        try:
+            yield
+        except model_errors.FootprintError:
+            if not steps.made:
+                self._write_metadata(work, before)
+            raise
 
     def _create_volumes(self, work: run_work.Work, done: list[str]) -> None:
         if work.steps is not None and not work.has(plan_domain.UNDEFINE):
