@@ -233,7 +233,7 @@ def _folder(name: str, *arguments: str) -> t.Callable[[], t.Iterator[Step]]:
 def canary() -> t.Iterator[Step]:
     """Run the sweep with the ansible-core of the tool chain and with the newest one."""
     yield from cores.alone()
-    yield _pytest("canary", "tests/canary", env={"CANARY_NEWEST": str(cores.ALONE / "bin")}, timeout=2400)
+    yield _pytest("canary", "tests/canary", env={"CANARY_NEWEST": str(cores.ALONE / "bin")})
 
 
 def _cloud() -> t.Iterator[Step]:
