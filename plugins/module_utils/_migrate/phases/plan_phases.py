@@ -19,6 +19,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_jo
 
 # Interval of the lease renewals, as a fraction of the lease.
 RENEW = 0.15
+# Time for one answer of the source, as a fraction of the lease: a late answer counts as well. ssh ends a lost connection much earlier.
+_ANSWER = 0.3
 
 # A working destination reports to its source in every phase; a single phase may copy for hours.
 SILENT = 6 * 3600.0
@@ -39,6 +41,14 @@ class Resume:
     phase: str
     stop_clone: bool
     reason: str | None
+
+
+def answer_timeout(lease: float, least: float = 20.0) -> float:
+    """Seconds to wait for one answer of a quiesced or parked source, which may be a slow machine.
+
+    :arg lease: in seconds.
+    """
+    return max(least, lease * _ANSWER)
 
 
 def resume(journal: Journal, source_state: str | None, clone_running: bool) -> Resume:

@@ -22,6 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.
     next_step,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_cutover, run_key
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.plan_phases import answer_timeout
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_lease import Lease
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal import run_health
@@ -105,7 +106,7 @@ def _hand_over(context: Context, lease: Lease) -> None:
 def _asked(context: Context, command: str) -> tuple[str | None, str]:
     """The state the source reports, or ``None`` and the error."""
     try:
-        return str(context.source.ask(command, {"lease": context.spec.lease_timeout}, timeout=20)["state"]["state"]), ""
+        return str(context.source.ask(command, {"lease": context.spec.lease_timeout}, timeout=answer_timeout(context.spec.lease_timeout))["state"]["state"]), ""
     except FootprintError as error:
         return None, f" ({error.message})"
 

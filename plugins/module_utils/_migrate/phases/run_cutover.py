@@ -14,11 +14,13 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import run_blocks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import io_arp, io_fence, run_guard
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.plan_phases import answer_timeout
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_lease import Lease
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal import io_health, io_rehearsal, run_health
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_health_check import HealthCheck
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import fixup_context
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import FENCE
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import MAINTENANCE_BOOT
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_pool_space import full_pool
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PARKED, QUIESCED, SERVING
@@ -85,7 +87,7 @@ def _await_boot(context: Context, *, may_serve: bool = False) -> None:
     context.log("the source boots without its services")
     while True:
         try:
-            state = context.source.ask("state", timeout=20)["state"]
+            state = context.source.ask("state", timeout=answer_timeout(context.spec.lease_timeout))["state"]
         except FootprintError:
             state = {}
         seconds = time.monotonic() - began
@@ -129,7 +131,8 @@ def _detach(context: Context, lease: Lease) -> None:
     context.source.ask("detach")
     # from here on the source answers at the temporary address
     context.source.address = spec.admin.temporary_address
-    await_state(context, PARKED, "parked_at")
+    # the VM does not run yet, and the source returns when its lease expires
+    await_state(context, PARKED, "parked_at", timeout=max(ADDRESS_TIMEOUT, spec.lease_timeout * FENCE))
     # from here on the admin address belongs to the VM, whose answers are not the source's
     context.source.identity.only = spec.admin.temporary_address
     lease.check()
@@ -152,7 +155,7 @@ def await_state(context: Context, wanted: str, key: str | None = None, timeout: 
     last = "was not checked"
     while True:
         try:
-            state = context.source.ask("state", timeout=20)["state"]
+            state = context.source.ask("state", timeout=answer_timeout(context.spec.lease_timeout))["state"]
             if state["state"] == wanted and (key is None or key in state):
                 return dict(state)
             last = f"is {state['state']}"

@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.io_vm_guard import VmGuard, clock
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.plan_phases import RENEW
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.plan_phases import RENEW, answer_timeout
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import FENCE, stop_is_due
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import RemoteSource
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import SERVING
@@ -113,13 +113,18 @@ class Lease:
             raise BackendError(self._lost)
 
     def _renew(self) -> None:
-        while not self._stop.wait(self._seconds * RENEW):
+        pause = self._seconds * RENEW
+        while not self._stop.wait(pause):
+            began = clock()
+            pause = self._seconds * RENEW
             if not self._armed or self._lost:
                 continue
             try:
                 self._ask()
             except (FootprintError, OSError, ValueError) as error:
                 self._last_error = f" ({error})"
+            # measured from request to request: a slow source is asked as often as a fast one
+            pause = max(0.0, began + pause - clock())
 
     def _ask_with_retries(self) -> None:
         """Retry a source that answers slowly: nothing runs on its lease yet, or the guard watches the VM."""
@@ -138,7 +143,7 @@ class Lease:
             # measured from before the request: the source measures from its arrival
             sent = clock()
             given = {"lease": self._seconds, "journal": self._journal()}
-            answer = self._source.ask("renew", given, timeout=timeout or max(5.0, self._seconds * RENEW))
+            answer = self._source.ask("renew", given, timeout=timeout or answer_timeout(self._seconds, 5.0))
         if answer["state"]["state"] == SERVING:
             self._lose("the source returned by itself")
         else:

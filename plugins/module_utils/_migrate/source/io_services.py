@@ -18,6 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files i
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import ENGINES, Container
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import (
+    IN_A_SCOPE,
     Unit,
     is_carrier,
     parse_units,
@@ -238,5 +239,5 @@ def stop_containers(containers: t.Sequence[Container], check: Check = _nothing) 
 def start_containers(containers: t.Sequence[Container]) -> list[str]:
     """Start containers in the order given; returns the names of those that are not running afterwards."""
     for each in containers:
-        _attempt([each.engine, "start", each.name], _START)
+        _attempt([*IN_A_SCOPE, each.engine, "start", each.name], _START)
     return [each.name for each in containers if container_state(each) != "running"]

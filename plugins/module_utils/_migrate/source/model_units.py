@@ -14,6 +14,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.
 # target of the boot without services
 MAINTENANCE_TARGET = "reduced-footprint-maintenance.target"
 
+# podman leaves the monitor of a container in the unit that starts it, and systemd ends the monitor, and so the container, with that unit
+IN_A_SCOPE = ("systemd-run", "--quiet", "--scope", "--collect")
+
 # Units that the migration depends on, by the beginning of their name.
 _CARRIERS = re.compile(
     r"\A("

@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import ALL, MAINTENANCE_BOOT, Container
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import IN_A_SCOPE, holds_everything
 
 # Files of the migration itself on the source; they must not be active on the copy.
 SOURCE_OWN = (
@@ -31,7 +31,7 @@ def container_files(containers: t.Sequence[t.Mapping[str, str]]) -> dict[str, st
     if not containers:
         return {}
     engines = sorted({each["engine"] for each in containers})
-    starts = "".join(f"ExecStart=-{each['engine']} start {each['name']}\n" for each in containers)
+    starts = "".join(f"ExecStart=-{' '.join(IN_A_SCOPE)} {each['engine']} start {each['name']}\n" for each in containers)
     return {
         f"/etc/systemd/system/{_CONTAINERS_UNIT}": (
             "[Unit]\nDescription=Start the containers that ran before the master moved (reduced.footprint)\n"

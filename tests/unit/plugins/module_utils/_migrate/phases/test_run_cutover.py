@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import types
 
 import pytest
@@ -278,3 +279,21 @@ def test_the_source_is_known_by_a_mark_that_its_copy_has_not(world, monkeypatch)
     monkeypatch.setattr(Context, "mirror", lambda self: None)
     run_return.roll_back(world, "requested")
     assert world.source.identity.only is None and "source_mark" not in world.journal.facts
+
+
+def test_a_slow_source_is_waited_for_as_long_as_its_lease_allows(world, monkeypatch):
+    """Its answers take 25 s, and it leaves the admin address after 100 s."""
+    world.spec = dataclasses.replace(world.spec, lease_timeout=300)
+    now, timeouts = [0.0], []
+
+    def ask(command, given=None, timeout=60):
+        timeouts.append(timeout)
+        now[0] += 25
+        if timeout <= 25:
+            raise BackendError("not finished in time")
+        return {"state": {"state": PARKED, "parked_at": 1.0} if now[0] >= 100 else {"state": QUIESCED}}
+
+    monkeypatch.setattr(world.source, "ask", ask)
+    monkeypatch.setattr(run_cutover.time, "monotonic", lambda: now[0])
+    run_cutover._detach(world, FakeLease())
+    assert world.source.identity.only == "192.0.2.3" and now[0] == 100

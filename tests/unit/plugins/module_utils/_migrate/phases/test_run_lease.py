@@ -14,7 +14,9 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_lease
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.io_vm_guard import VmGuard, clock
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.plan_phases import RENEW
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_lease import Lease
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import FENCE
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PARKED, SERVING
 
 SECONDS = 0.4
@@ -27,9 +29,13 @@ class Source:
         self.state = state
         self.asked = 0
         self.waits = None
+        self.seconds = 0.0
+        self.timeout = 0.0
 
     def ask(self, command, given=None, timeout=0):
         self.asked += 1
+        self.timeout = timeout
+        time.sleep(self.seconds)
         if self.waits:
             self.waits.wait(20)
         if self.state is None:
@@ -104,6 +110,23 @@ def test_a_question_that_hangs_does_not_hold_up_the_clock(world):
         # less than the lease, however long the question takes
         assert world.stopped[0] - lease.heard < SECONDS
         world.source.waits.set()
+
+
+def test_a_slow_source_is_asked_as_often_as_a_fast_one(world):
+    """Its answers take as long as the time between two renewals."""
+    with world.lease(4) as lease:
+        lease.arm()
+        world.source.state, world.source.seconds = None, 0.6
+        asked = world.source.asked
+        until(lambda: world.stopped)
+        assert world.source.asked >= asked + 3
+
+
+def test_an_answer_may_take_longer_than_the_time_between_two_renewals(world):
+    """A renewal counts from when it was sent, so a late answer is as good as any before the VM must be stopped."""
+    with world.lease(120) as lease:
+        lease._ask()
+    assert 120 * RENEW < world.source.timeout < 120 * FENCE / 2 + 1
 
 
 @pytest.mark.parametrize("state", [None, SERVING])

@@ -11,7 +11,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.
 def test_the_first_boot_of_the_copy_starts_the_containers_once():
     files = plan_source.container_files([{"engine": "podman", "name": "web"}, {"engine": "docker", "name": "db"}])
     unit = files["/etc/systemd/system/reduced-footprint-containers.service"]
-    assert unit.index("podman start web") < unit.index("docker start db")
+    # the unit ends, and the monitors of its containers must not end with it
+    scope = "ExecStart=-systemd-run --quiet --scope --collect"
+    assert unit.index(f"{scope} podman start web\n") < unit.index(f"{scope} docker start db\n")
     assert "After=network-online.target docker.service podman.service\n" in unit
     (drop_in,) = (path for path in files if path.endswith(".conf"))
     assert f"ExecStartPost=/bin/rm -f {drop_in}\n" in unit
