@@ -22,7 +22,6 @@ import socket
 import ssl
 import sys
 import typing as t
-import urllib.error
 import urllib.request as u
 
 _UNPRIVILEGED = (65534, 65534, 65534)
