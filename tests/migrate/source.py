@@ -62,11 +62,25 @@ class Source:
         self.wait()
         assert self.ssh("systemctl", "is-system-running", "--wait", check=False) is not None, self.ssh("systemctl", "--failed")
         assert self.numbers()
+        self.ssh("sh", "/srv/proof/container")
+        assert self.counted() is not None
 
     def numbers(self) -> list[int]:
         """Return the numbers that the master has written, as its clients read them."""
         with urllib.request.urlopen(f"http://{self.address}:8080/", timeout=10) as answer:
             return [int(each) for each in answer.read().split()]
+
+    def raw(self, address: str | None = None) -> list[int]:
+        """Return the number in each block of the raw volume, read past the page cache; a block with another content is -1."""
+        argv = [*self._login(address), "dd if=/dev/vg0/raw bs=1M iflag=direct status=none"]
+        content = subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL, check=True).stdout
+        blocks = [content[start : start + 4096] for start in range(0, len(content), 4096)]
+        return [int.from_bytes(each[:8], "big") if each == each[:8] * 512 else -1 for each in blocks]
+
+    def counted(self, address: str | None = None) -> list[int]:
+        """Return the numbers in the volume of the container."""
+        text = self.ssh("cat /var/lib/containers/storage/volumes/counter/_data/numbers", address=address)
+        return [int(each) for each in (text or "").split()]
 
     def off(self) -> None:
         """Cut the power."""
@@ -86,8 +100,10 @@ class Source:
 
     def ssh(self, *command: str, address: str | None = None, check: bool = True) -> str | None:
         """Run a command on the machine; ``None`` if it failed and ``check`` is false."""
-        options = ["BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "ConnectTimeout=5", "LogLevel=ERROR"]
-        argv = ["ssh", "-i", str(self.lab.key), *(word for each in options for word in ("-o", each)), f"root@{address or self.address}", *command]
-        done = subprocess.run(argv, capture_output=True, encoding="utf-8", stdin=subprocess.DEVNULL, check=False)
+        done = subprocess.run([*self._login(address), *command], capture_output=True, encoding="utf-8", stdin=subprocess.DEVNULL, check=False)
         assert not check or done.returncode == 0, f"{command}: {done.stdout} {done.stderr}"
         return done.stdout if done.returncode == 0 else None
+
+    def _login(self, address: str | None) -> list[str]:
+        options = ["BatchMode=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "ConnectTimeout=5", "LogLevel=ERROR"]
+        return ["ssh", "-i", str(self.lab.key), *(word for each in options for word in ("-o", each)), f"root@{address or self.address}"]

@@ -30,7 +30,7 @@ CACHE = ROOT / ".cache" / "migrate"
 PACKAGES = (
     "systemd-sysv", "dbus", "udev", "kmod", "procps", "openssh-server", "python3", "iproute2", "iputils-ping", "netbase", "rsync",
     "linux-image-cloud-amd64", "initramfs-tools", "lvm2", "xfsprogs", "dosfstools", "e2fsprogs", "fdisk", "grub-efi-amd64-bin", "grub2-common",
-    "libcap2-bin", "qemu-guest-agent",
+    "libcap2-bin", "qemu-guest-agent", "podman", "busybox-static",
 )  # fmt: skip
 # what the installing machine itself starts from
 MODULES = "virtio_pci\nvirtio_blk\next4\n"
@@ -65,6 +65,37 @@ class Answer(http.server.BaseHTTPRequestHandler):
         pass
 http.server.ThreadingHTTPServer(("", 8080), Answer).serve_forever()
 """,
+    # a database on a volume without a file system: it writes past the page cache, and continues after the highest number
+    "etc/systemd/system/proof-raw.service": (
+        "[Service]\nExecStart=/usr/bin/python3 /srv/proof/raw.py\nRestart=always\nRestartSec=1\n\n[Install]\nWantedBy=multi-user.target\n"
+    ),
+    "srv/proof/raw.py": """\
+import mmap, os, time
+SIZE = 4096
+disk = os.open("/dev/vg0/raw", os.O_RDWR | os.O_DIRECT | os.O_DSYNC)
+slots = os.lseek(disk, 0, os.SEEK_END) // SIZE
+block, last = mmap.mmap(-1, SIZE), 0
+for slot in range(slots):
+    os.preadv(disk, [block], slot * SIZE)
+    last = max(last, int.from_bytes(block[:8], "big"))
+while True:
+    last += 1
+    block[:] = last.to_bytes(8, "big") * (SIZE // 8)
+    os.pwritev(disk, [block], last % slots * SIZE)
+    time.sleep(0.5)
+""",
+    # a container with a volume; the network is that of the host, as there is none else in this image
+    "srv/proof/container": """\
+set -e
+mkdir -p /tmp/image/bin /tmp/image/data
+cp /bin/busybox /tmp/image/bin/
+ln -s busybox /tmp/image/bin/sh
+tar --create --directory=/tmp/image . | podman import --quiet - proof:1
+podman run --detach --name counter --network host --volume counter:/data proof:1 /bin/sh -c '
+trap exit TERM
+n=$(busybox wc -l </data/numbers) || n=0
+while :; do echo $n >>/data/numbers; busybox sync; n=$((n + 1)); busybox sleep 1; done'
+""",
     # the network is not known when the image is created: the DMI data of the machine contain the address
     "etc/systemd/system/proof-address.service": (
         "[Unit]\nDefaultDependencies=no\nAfter=local-fs.target\nBefore=systemd-networkd.service\n"
@@ -86,6 +117,8 @@ Address=2001:db8:5::5/64
 Gateway=$net.1
 END
 """,
+    # an emulated machine next to other work: its disks may appear after more than systemd's 90 s
+    "etc/systemd/system.conf.d/slow.conf": "[Manager]\nDefaultDeviceTimeoutSec=600\nDefaultTimeoutStartSec=600\n",
     # a sensor's service: it would fail in a machine without that hardware
     "etc/systemd/system/smartd.service": "[Service]\nExecStart=/bin/true\nRemainAfterExit=yes\n\n[Install]\nWantedBy=multi-user.target\n",
     "etc/default/grub": (
@@ -118,6 +151,7 @@ vgcreate --quiet vg0 /dev/nvme0n1p3
 lvcreate --quiet --yes --size 1900M --name root vg0
 lvcreate --quiet --yes --size 1200M --name var vg0
 lvcreate --quiet --yes --size 128M --name swap vg0
+lvcreate --quiet --yes --size 40M --name raw vg0
 udevadm settle
 mkfs.vfat /dev/nvme0n1p1
 mkfs.ext4 -q /dev/nvme0n1p2
@@ -152,7 +186,7 @@ echo "MODULES=dep" > $to/etc/initramfs-tools/conf.d/dep
 chroot $to update-initramfs -c -k all
 chroot $to grub-install --target=x86_64-efi --efi-directory=/boot/efi --no-nvram --removable
 chroot $to grub-mkconfig -o /boot/grub/grub.cfg
-chroot $to systemctl enable proof-address.service proof-writer.service smartd.service systemd-networkd.service ssh.service
+chroot $to systemctl enable proof-address.service proof-writer.service proof-raw.service smartd.service systemd-networkd.service ssh.service
 rm -f $to/etc/network/interfaces
 sync
 echo INSTALLED > /dev/ttyS0

@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An old master with UEFI firmware, an NVMe disk, LVM, xfs and a separate /var is moved to a VM that boots in the same way."""
+"""An old master with UEFI firmware, an NVMe disk, LVM, xfs and a separate /var is moved to a VM that boots in the same way.
+
+It has a volume without a file system, which a service writes to past the page cache, and a container of podman with a volume.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,15 @@ def request(lab: Lab, source: Source, **more: object) -> list[str]:
         "master_migrate_name": "oldmaster",
         "master_migrate_admin_address": source.address,
         "master_migrate_temporary_address": source.parked,
-        "master_migrate_services": ["proof-writer"],
+        "master_migrate_services": ["proof-writer", "proof-raw"],
+        "master_migrate_containers": [{"engine": "podman", "name": "counter"}],
+        "master_migrate_sync": "rsync_dd",
         "master_migrate_disk_schema": [],
         "master_migrate_disk_size": "5GiB",
         "master_migrate_ram": "1GiB",
         "master_migrate_boot_timeout": 600,
+        # source and VM are emulated next to each other: an answer may take longer than a renewal of the default lease waits
+        "master_migrate_lease_timeout": 600,
         "master_migrate_health_checks": [{"type": "http", "url": f"http://{source.address}:8080/"}],
         **more,
     }
@@ -50,6 +57,9 @@ def mounts(source: Source) -> dict[str, tuple[str, str]]:
     found = {}
     for line in (source.ssh("findmnt", "--real", "--noheadings", "--list", "--output", "TARGET,FSTYPE,SOURCE") or "").splitlines():
         target, fstype, device = line.split()[:3]
+        # podman's own mounts of a running container
+        if target.startswith("/var/lib/containers/"):
+            continue
         found[target] = (fstype, device.rstrip("0123456789"))
     return found
 
@@ -71,13 +81,38 @@ def addresses(source: Source, address: str | None = None) -> set[str]:
     return {info["local"] for link in links for info in link.get("addr_info", []) if "local" in info}
 
 
+def check_container_runs(source: Source) -> None:
+    """Check that the container runs and continues to write."""
+    assert (source.ssh("podman", "inspect", "--format", "{{.State.Running}}", "counter") or "").strip() == "true"
+    counted = source.counted()
+    time.sleep(5)
+    assert len(source.counted()) > len(counted)
+
+
+def check_copies(source: Source, written: list[int], counted: list[int]) -> None:
+    """Compare the raw volume and the container's volume with those of the parked source; both are written to again."""
+    # every block of the source, apart from those that the VM has overwritten since
+    old, new = source.raw(source.parked), source.raw()
+    assert len(old) == len(new) == 40 * 256 and -1 not in old and -1 not in new
+    last = max(old)
+    assert last >= max(written) and max(new) > last
+    assert all(mine == theirs or mine > last for mine, theirs in zip(new, old))
+    assert sorted(each for each in new if each) == list(range(1, max(new) + 1))
+    kept, continued = source.counted(source.parked), source.counted()
+    assert kept[: len(counted)] == counted and continued[: len(kept)] == kept and continued == list(range(len(continued)))
+    assert len(continued) > len(kept)
+    check_container_runs(source)
+    assert state(source, "proof-raw.service", source.parked) == "inactive"
+    assert (source.ssh("podman", "ps", "--quiet", address=source.parked) or "").strip() == ""
+
+
 def test_master_is_moved_and_boots_as_before(lab: Lab, source: Source) -> None:
     before, who = mounts(source), identity(source)
     assert before["/"] == ("xfs", "/dev/mapper/vg0-root") and before["/boot/efi"][1] == "/dev/nvme0n1p"
     checked = moved(lab, source, "1-check", "--check", "--diff")
     assert checked.rc == 0, checked.output[-6000:]
     assert "+UUID=" in checked.output and "vg0-var" in checked.output
-    acknowledged = source.numbers()
+    acknowledged, written, counted = source.numbers(), source.raw(), source.counted()
 
     done = moved(lab, source, "2-move")
     assert done.rc == 0, done.output[-8000:]
@@ -87,6 +122,7 @@ def test_master_is_moved_and_boots_as_before(lab: Lab, source: Source) -> None:
     after = mounts(source)
     assert {path: fs for path, (fs, _disk) in after.items()} == {path: fs for path, (fs, _disk) in before.items()}
     assert {disk for _fs, disk in after.values()} == {"/dev/vda"}
+    check_copies(source, written, counted)
     assert source.ssh("test", "-d", "/sys/firmware/efi", check=False) is not None
     assert "/dev/vda" in (source.ssh("cat", "/proc/swaps") or "")
     assert (source.ssh("systemctl", "--failed", "--plain", "--no-legend") or "").strip() == ""
@@ -115,3 +151,16 @@ def test_master_is_started_with_its_host(source: Source) -> None:
         assert time.monotonic() < until, "the VM did not come back with its host"
         time.sleep(2)
     assert source.numbers()
+
+
+def test_master_returns_with_its_container(lab: Lab, source: Source) -> None:
+    back = play("reduced.footprint.rollback_master", *request(lab, source), log=LOGS / "4-back.log")
+    assert back.rc == 0, back.output[-6000:]
+    source.wait()
+    # the program on the source that has started the container ends, and the container must not end with it
+    until = time.monotonic() + 300
+    while state(source, "reduced-footprint-source-oldmaster.service") != "inactive":
+        assert time.monotonic() < until, "the lease is over, and its program still runs"
+        time.sleep(2)
+    check_container_runs(source)
+    assert source.numbers() and state(source, "proof-raw.service") == "active"
