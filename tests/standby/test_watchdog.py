@@ -9,7 +9,6 @@ The server is emulated and has Debian's kernel and an emulated i6300esb; its sta
 
 from __future__ import annotations
 
-import pathlib
 import time
 import typing as t
 

@@ -5,7 +5,7 @@
 """What gates have outside of the checkout: processes, folders, network interfaces and namespaces.
 
 Tests remove what they create. If they are killed, this does it: each thing is noted before it is created, and the processes of gates
-carry the checkout in their environment. 
+carry the checkout in their environment.
 
     leftovers.py            ends and removes all of it, for make clean
     leftovers.py KIND NAME  notes a thing
