@@ -268,6 +268,8 @@ def test_what_one_account_writes_is_not_seen_by_another(application: Application
         "POST /redfish/v1/Systems/<identity>/BIOS/Actions/Bios.ResetBios": ("POST", f"{system}/BIOS/Actions/Bios.ResetBios", {}),
     }  # fmt: skip
     assert set(application.run(RULES).splitlines()) == {*writes, *undone}, "a request that this test does not send"
+    # a medium refreshes the pool, after which its volumes are listed
+    place.connection.storagePoolLookupByName("footprint-test").refresh()
     reads = [("GET", path.removeprefix("/redfish/v1/"), "two", None) for path in crawl(application, "two")]
     assert len(reads) > 20
     sent = [(method, path, "one", body) for (method, path, body), _status in writes.values()]
@@ -292,3 +294,8 @@ def test_an_account_does_not_multiply_a_system_by_the_forms_of_its_uuid(applicat
     clock = {"DateTime": "2001-02-03T04:05:06+00:00", "DateTimeLocalOffset": "+05:30"}
     answers = application.ask(("PATCH", f"Managers/{other}", "one", clock), ("GET", "Managers/{one}", "one", None))
     assert answers[0][0] == 204 and answers[1][1]["DateTime"] == clock["DateTime"]
+
+
+def test_the_name_of_another_machine_differs_in_case_only(application: Application) -> None:
+    answers = application.ask(("GET", "Systems/{one}", "ONE", None), ("GET", "Systems/{one}", "one", None))
+    assert [status for status, _body in answers] == [404, 200]

@@ -308,12 +308,13 @@ def _identity() -> str:
 
 
 def _names() -> set[str]:
-    return {each.strip().lower() for each in _account().split(",") if each.strip()}
+    return {each.strip() for each in _account().split(",") if each.strip()}
 
 
 def _permitted(driver: t.Any, uuid: str) -> bool:
     names = _names()
-    return "*" in names or uuid.lower() in names or bool(names) and driver.name(uuid).lower() in names
+    # libvirt distinguishes web from WEB
+    return "*" in names or uuid.lower() in {each.lower() for each in names} or bool(names) and driver.name(uuid) in names
 
 
 @app.before_request
