@@ -89,7 +89,8 @@ def members(answer: Answer) -> set[str]:
 def test_an_account_sees_its_own_systems_only(application: Application) -> None:
     ids = application.systems
     reset = {"ResetType": "On"}
-    for account, own in (("*", {"one", "two", "box"}), ("ONE", {"one"}), (f"{ids['box']},two", {"box", "two"}), ("", set()), (None, set()), ("other", set())):
+    upper = ("ONE", set()), (ids["one"].upper(), {"one"})
+    for account, own in (("*", {"one", "two", "box"}), *upper, (f"{ids['box']},two", {"box", "two"}), ("", set()), (None, set()), ("other", set())):
         answers = application.ask(
             ("GET", "Systems", account, None),
             ("GET", "Managers", account, None),
