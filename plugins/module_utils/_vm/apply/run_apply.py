@@ -144,7 +144,9 @@ class Applier:
             yield
         except model_errors.FootprintError:
             if not steps.made:
-                self._write_metadata(work, before)
+                # the first error is the one to report
+                with contextlib.suppress(model_errors.FootprintError):
+                    self._write_metadata(work, before)
             raise
 
     def _create_volumes(self, work: run_work.Work, done: list[str]) -> None:
