@@ -62,6 +62,8 @@ class ControlNode:
         for path in [*ROOT.glob("*"), *(ROOT / "plugins").glob("*")]:
             if path.name not in ("plugins", "action", "tests"):
                 (there / path.relative_to(ROOT)).symlink_to(path)
+        for path in (ROOT / "plugins" / "action").glob("*_plan.py"):
+            (there / "plugins/action" / path.name).symlink_to(path)
         for name in modules:
             (there / f"plugins/action/{name}.py").write_text(_ACTION.replace("FOLDER", repr(str(folder))), "utf-8")
 

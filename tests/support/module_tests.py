@@ -45,7 +45,7 @@ def _users(name: str) -> set[str]:
 
 def _units(name: str) -> list[str]:
     """The folders of unit tests that mirror what a module imports directly."""
-    text = (ROOT / "plugins" / "modules" / f"{name}.py").read_text("utf-8")
+    text = "".join(path.read_text("utf-8") for path in (ROOT / "plugins").glob(f"*/{name}.py"))
     folders = []
     for where in _IMPORT.findall(text):
         path = ROOT / "plugins" / "module_utils" / where.replace(".", "/")

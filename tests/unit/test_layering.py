@@ -55,7 +55,7 @@ _DECIDES = {"run", "plan", "xml", "model", "plugin_utils"}
 #: Kind → kinds it may import. ``model`` contains the error tree, so every kind may import it.
 MAY_IMPORT: t.Mapping[str, t.AbstractSet[str]] = {
     "modules": {"run", "model"},
-    "action": {"run", "model"},
+    "action": _DECIDES,
     "inventory": {"run", "model"},
     "filter": _DECIDES,
     "lookup": _DECIDES,

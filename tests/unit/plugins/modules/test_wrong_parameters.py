@@ -122,7 +122,11 @@ def test_invalid_request_of_vm_define_returns_no_secret(wrong: dict[str, t.Any])
     assert not canaries.in_text(printed, "vm_define")
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in MODULES.glob("*.py") if path.stem not in ("__init__", *NONE_OF_THEM)))
+# others only document an action plugin, whose options are results of modules
+RUN = sorted(path.stem for path in MODULES.glob("*.py") if path.stem not in NONE_OF_THEM and "\ndef main(" in path.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", RUN)
 def test_invalid_parameter_returns_no_secret(name: str) -> None:
     canaries = Canaries()
     options = options_of(name)

@@ -1,0 +1,51 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Base class of the action plugins that plan a playbook: they decide from their options and the inventory, and change nothing."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible import constants
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_plan import Plan
+
+display = Display()
+
+
+class PlanAction(ActionBase):
+    """Prints the lines of a plan, and returns it; fails with the reasons against it."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _supports_check_mode = True
+    #: The argument spec.
+    ARGUMENTS: t.Mapping[str, t.Mapping[str, t.Any]]
+
+    def plan(self, given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> Plan:
+        """Return the plan.
+
+        :arg given: the options.
+        :arg variables: those of the host, with ``hostvars`` and ``groups``.
+        :raises FootprintError: an invalid option.
+        """
+        raise NotImplementedError
+
+    def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
+        """Entry point."""
+        super().run(tmp, task_vars)
+        _checked, given = self.validate_argument_spec(self.ARGUMENTS)
+        try:
+            plan = self.plan(given, task_vars or {})
+        except FootprintError as error:
+            plan = Plan((), problems=(error,))
+        except (AttributeError, KeyError, TypeError) as error:
+            plan = Plan((), problems=(FootprintError(f"a result that was read has an unexpected structure: {error!r}."),))
+        for line in plan.lines:
+            # to stderr with a JSON callback, whose stdout must remain one document
+            display.display(f"    {line}", stderr="json" in str(constants.DEFAULT_STDOUT_CALLBACK))
+        return plan.as_result()
