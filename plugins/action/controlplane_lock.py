@@ -32,5 +32,5 @@ class ActionModule(ActionBase):
             found = result.get("holder")
         if found and not run_run_lock.same(found, mine):
             host = str(self._task.delegate_to or (task_vars or {}).get("inventory_hostname", "the host"))
-            return {"failed": True, **run_run_lock.refusal(found, str(given.get("playbook")), host).as_result()}
+            return {"failed": True, **run_run_lock.refusal(found, host).as_result()}
         return result

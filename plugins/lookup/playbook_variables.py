@@ -13,6 +13,7 @@ short_description: Variables of the playbooks of this collection
 description:
   - Returns the argument specification of playbooks, and messages about variables with invalid values and about variables that start with the name
     of a playbook but are none of its variables, for example because they are misspelled.
+  - Variables that playbooks have in common, such as C(footprint_takeover), are always included.
   - The names C(status) and C(site) are ordinary words. Variables that start with them and do not resemble a variable of the playbook
     are accepted.
 options:
@@ -48,6 +49,8 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.lookup import LookupBase
 
 _SPECS = os.path.join(os.path.dirname(__file__), "..", "..", "playbooks", "argument_specs")
+#: The specification of variables that all playbooks have in common.
+_SHARED = "shared"
 
 
 class LookupModule(LookupBase):
@@ -61,12 +64,13 @@ class LookupModule(LookupBase):
         self.set_options(var_options=variables, direct=kwargs)
         options: dict[str, t.Any] = {}
         unknown: list[str] = []
-        for name in map(str, terms):
+        for name in (*map(str, terms), _SHARED):
             path = os.path.join(_SPECS, f"{name}.yml")
             if not os.path.isfile(path):
                 raise AnsibleError(f"playbook_variables: unknown playbook {name!r}.")
             mine = self._loader.load_from_file(path)["argument_specs"][name]["options"]
-            unknown += complaints(name, mine, variables or {})
+            # names that begin with footprint_ are checked with those of roles
+            unknown += complaints(name, mine, variables or {}) if name != _SHARED else []
             options.update(mine)
         given = {name: self._templar.template(variables[name]) for name in options if name in (variables or {})}
         return [{"options": options, "unknown": unknown, "invalid": invalid(options, given)}]
@@ -92,13 +96,14 @@ def complaints(playbook: str, options: t.Mapping[str, t.Any], given: t.Iterable[
     """Return a message for each variable with the prefix of a playbook that is none of its options."""
     prefix = f"{playbook}_"
     endings = {name[len(prefix) :]: name for name in options}
+    used = f"Use some of {', '.join(sorted(endings.values()))}." if endings else "It has none of its own."
     found = []
     for name in sorted(given):
-        if not options or not name.startswith(prefix) or name in options:
+        if not name.startswith(prefix) or name in options:
             continue
         close = difflib.get_close_matches(name[len(prefix) :], endings, 1)
         if close:
             found.append(f"{name}: the playbook {playbook} has no such variable. Did you mean {endings[close[0]]}?")
         elif "_" in playbook:
-            found.append(f"{name}: the playbook {playbook} has no such variable. Use some of {', '.join(sorted(endings.values()))}.")
+            found.append(f"{name}: the playbook {playbook} has no such variable. {used}")
     return found

@@ -37,7 +37,7 @@ LAB_SETTINGS: t.Mapping[str, t.Any] = {
     "spawn_vms_address_timeout": 1800,
     "spawn_vms_ready_timeout": 1800,
     # the defaults declare a machine dead that takes longer than 5 seconds for the banner of ssh
-    "status_ssh_args": "-o ControlMaster=no -o ConnectTimeout=120",
+    "footprint_ssh_args": "-o ControlMaster=no -o ConnectTimeout=120",
     "status_timeout": 900,
     # the checks of each second would take a whole emulated processor, which may also pause for seconds
     "load_balancer_advert_interval": 3,

@@ -84,6 +84,11 @@ def test_variables_of_a_playbook_are_those_of_its_specification(name: str) -> No
     assert used == set(options(name))
 
 
+def test_playbooks_share_variables_for_the_same_thing() -> None:
+    whole = "\n".join(FILES.values())
+    assert {"footprint_takeover", "footprint_ssh_args"} == set(options("shared")) == set(re.findall(r"(?<!\w)(?!ansible_)\w+_(?:takeover|ssh_args)\b", whole))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_defaults_in_a_playbook_are_those_of_its_specification(name: str) -> None:
     for variable, option in options(name).items():
@@ -126,6 +131,7 @@ def test_documents_name_known_variables_only() -> None:
         ("site", "site_name", ""),
         ("add_server", "add_servers", ""),
         ("add_server", "__add_server_todo", ""),
+        ("recover_database", "recover_database_takeover", "the playbook recover_database has no such variable. It has none of its own."),
     ],
 )
 def test_unknown_variables_are_reported(playbook: str, given: str, words: str) -> None:

@@ -52,17 +52,16 @@ def same(one: t.Mapping[str, str], other: t.Mapping[str, str]) -> bool:
     return all(one.get(key) == other.get(key) for key in {*one, *other} - {"playbook", "since"})
 
 
-def refusal(found: t.Mapping[str, str], playbook: str, host: str) -> model_errors.RefusedError:
+def refusal(found: t.Mapping[str, str], host: str) -> model_errors.RefusedError:
     """Return the error of a run that must wait for another one.
 
     :arg found: the other run.
-    :arg playbook: name of the playbook that is refused.
     :arg host: where the other run is recorded.
     """
     return model_errors.RefusedError(
         f"{found.get('playbook')} of {found.get('user')} on {found.get('node')} (process {found.get('process')}) has been restarting members of the control "
         f"plane since {found.get('since')}, according to {host}. Two runs at the same time could stop too many members.",
-        hint=f"Wait until it has ended. If it was killed on a control node other than this one, continue with -e {playbook}_takeover=true.",
+        hint="Wait until it has ended. If it was killed on a control node other than this one, continue with -e footprint_takeover=true.",
     )
 
 

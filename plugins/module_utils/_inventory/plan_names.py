@@ -20,7 +20,7 @@ SERVER_KEYS = ("roles", "node_roles", "vms", "node_capacity", "bmc", "hardware",
 #: Variables of the collection that belong to no role.
 COMMON = frozenset(
     ("footprint_addresses", "footprint_allow_list", "footprint_allowed", "footprint_cluster", "footprint_components", "footprint_environment")
-    + ("footprint_cloud", "footprint_witness_leaves")
+    + ("footprint_cloud", "footprint_ssh_args", "footprint_takeover", "footprint_witness_leaves")
     + ("footprint_network_addresses", "footprint_networks", "footprint_playbook", "footprint_secrets_generate")
     + ("footprint_external_name", "footprint_known_hosts", "footprint_secrets", "footprint_secrets_stores", "footprint_services", OTHERS)
     # set by the inventory plugin and the playbooks

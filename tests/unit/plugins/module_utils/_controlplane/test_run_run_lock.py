@@ -101,7 +101,7 @@ def test_a_second_run_is_refused_while_the_first_is_alive_and_continues_it_once_
         since = host.ask(run)["holder"]["since"]
         found = host.ask(playbook="deploy_controllers")
         assert found["failed"] and found["msg"].startswith(f"rolling_restart of {run['user']} on {run['node']} (process {run['process']}) has been restarting")
-        assert f"since {since}, according to c1." in found["msg"] and found["msg"].endswith("continue with -e deploy_controllers_takeover=true.")
+        assert f"since {since}, according to c1." in found["msg"] and found["msg"].endswith("continue with -e footprint_takeover=true.")
         assert "according to c2." in host.ask(delegated="c2")["msg"]
         assert host.ask(check=True)["failed"]
         host.ask(state="absent")
