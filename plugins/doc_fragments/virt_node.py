@@ -123,7 +123,7 @@ options:
   quorums:
     description:
       - With O(state=absent), the members of each quorum on all servers - for each quorum name a list of mappings with C(name), C(server) and
-        C(alive), as returned by P(reduced.footprint.quorum_members#filter).
+        C(alive), as returned by M(reduced.footprint.remove_virt_node_plan).
       - With O(remove_vms), the removal is refused if less than a majority of all members would remain.
     type: dict
   quorum_roles:

@@ -108,7 +108,7 @@ def test_without_an_answer_the_only_external_network_is_used() -> None:
 def test_names_separated_by_commas_are_a_list(playbook: str, variable: str) -> None:
     # not a list of the characters
     text = " ".join((ROOT / f"playbooks/{playbook}.yml").read_text("utf-8").split())
-    (expression,) = re.findall(rf"{{{{ {variable}\.split.*?}}}}", text)
+    (expression,) = re.findall(rf"{{{{ \[?{variable}\b[^{{}}]*?split.*?}}}}", text)
     assert shown(expression, **{variable: "one, two"}) == shown(expression, **{variable: ["one", "two"]}) == "['one', 'two']"
 
 

@@ -19,6 +19,7 @@ class Plan(t.NamedTuple):
     :arg problems: the reasons against it; with one of them nothing is changed.
     :arg locks: hosts of the control plane that no other run may restart meanwhile.
     :arg report: text for the end of the run.
+    :arg values: more for the playbook, by its name in the result.
     """
 
     lines: t.Sequence[str]
@@ -26,11 +27,13 @@ class Plan(t.NamedTuple):
     problems: t.Sequence[FootprintError] = ()
     locks: t.Sequence[str] = ()
     report: t.Sequence[str] = ()
+    values: t.Mapping[str, t.Any] = {}
 
     def as_result(self) -> dict[str, t.Any]:
         """Return the result of the action plugin; it failed if there are problems."""
         why = [str(problem) for problem in self.problems]
         found: dict[str, t.Any] = {name: list(getattr(self, name)) for name in ("lines", "steps", "locks", "report")}
+        found |= self.values
         if not why:
             return {"changed": False, "why": why, **found}
         error = self.problems[0] if len(why) == 1 else FootprintError(" ".join(why))

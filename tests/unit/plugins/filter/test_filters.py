@@ -106,11 +106,6 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         ({"metal1": {"vms": [], "master_migrate_temporary_address": "192.0.2.9"}}, ["metal1"]),
         lambda found: [vm["id"] for vm in found] == ["c2", "master"],
     ),
-    "quorum_members": (
-        LOOKS,
-        ({"controller": ["c1"]}, ["controller"], {"": MEMBERS}, {"c1": "metal1"}),
-        lambda found: found["controller"] == [{"name": "c1", "server": "metal1", "alive": False}],
-    ),
     "rabbitmq_decision": ({"c1": None}, ({"c1": "rabbit@c1"},), lambda found: found["action"] == "refuse" and found["reason"]),
     "replacement_plan": (
         {"name": "c1"},
