@@ -16,18 +16,6 @@ from ansible_collections.reduced.footprint.plugins.plugin_utils.plan_action impo
 class ActionModule(PlanAction):
     """Read the inventory, and let :mod:`plan_destroy` decide."""
 
-    ARGUMENTS = {
-        "cluster": {"type": "str", "required": True},
-        "removal": {"type": "dict", "required": True},
-        "standbys": {"type": "dict", "required": True},
-        "records": {"type": "dict", "required": True},
-        "vms": {"type": "dict", "required": True},
-        "control": {"type": "dict", "required": True},
-        "keep_protected": {"type": "bool", "default": False},
-        "remove_master": {"type": "bool", "default": False},
-        "lost": {"type": "list", "elements": "str", "default": []},
-    }
-
     def plan(self, given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> Plan:
         """Return the plan for the server of the task."""
         hostvars, groups, server = variables["hostvars"], variables["groups"], str(variables["inventory_hostname"])

@@ -16,18 +16,6 @@ from ansible_collections.reduced.footprint.plugins.plugin_utils.plan_action impo
 class ActionModule(PlanAction):
     """Read the inventory, and let :mod:`plan_server_removal` decide."""
 
-    ARGUMENTS = {
-        "cluster": {"type": "str", "required": True},
-        "confirm": {"type": "str", "default": ""},
-        "remove_vms": {"type": "bool", "default": False},
-        "leave_instances": {"type": "bool", "default": False},
-        "quorums": {"type": "list", "elements": "str", "required": True},
-        "standbys": {"type": "dict", "required": True},
-        "controlplane": {"type": "dict", "required": True},
-        "compute": {"type": "dict", "required": True},
-        "impact": {"type": "dict", "required": True},
-    }
-
     def plan(self, given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> Plan:
         """Return the plan for the server of the task."""
         hostvars, groups, server = variables["hostvars"], variables["groups"], str(variables["inventory_hostname"])

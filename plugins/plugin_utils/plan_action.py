@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import importlib
 import typing as t
 
+import yaml
 from ansible import constants
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
@@ -17,14 +19,19 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_plan
 display = Display()
 
 
+def arguments(name: str) -> dict[str, t.Any]:
+    """Return the argument spec of an action plugin: the options in its documentation, which is a module of that name."""
+    module = importlib.import_module(f"ansible_collections.reduced.footprint.plugins.modules.{name}")
+    options = yaml.safe_load(module.DOCUMENTATION)["options"]
+    return {option: {key: value for key, value in spec.items() if key != "description"} for option, spec in options.items()}
+
+
 class PlanAction(ActionBase):
     """Prints the lines of a plan, and returns it; fails with the reasons against it."""
 
     TRANSFERS_FILES = False
     _requires_connection = False
     _supports_check_mode = True
-    #: The argument spec.
-    ARGUMENTS: t.Mapping[str, t.Mapping[str, t.Any]]
 
     def plan(self, given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> Plan:
         """Return the plan.
@@ -38,7 +45,7 @@ class PlanAction(ActionBase):
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         """Entry point."""
         super().run(tmp, task_vars)
-        _checked, given = self.validate_argument_spec(self.ARGUMENTS)
+        _checked, given = self.validate_argument_spec(arguments(type(self).__module__.rpartition(".")[2]))
         try:
             plan = self.plan(given, task_vars or {})
         except FootprintError as error:

@@ -17,6 +17,7 @@ import typing as t
 import pytest
 import yaml
 from ansible.utils.plugin_docs import add_fragments
+from ansible_collections.reduced.footprint.plugins.plugin_utils.plan_action import arguments
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLUGINS = "ansible_collections.reduced.footprint.plugins"
@@ -105,7 +106,7 @@ def argument_spec(module: str, monkeypatch: pytest.MonkeyPatch) -> Options:
     code = importlib.import_module(f"{PLUGINS}.modules.{module}")
     if not hasattr(code, "main"):
         # the documentation of an action plugin
-        return t.cast(Options, importlib.import_module(f"{PLUGINS}.action.{module}").ActionModule.ARGUMENTS)
+        return arguments(module)
     monkeypatch.setattr(code, "AnsibleModule", _FakeModule)
     with pytest.raises(_Captured) as captured:
         code.main()

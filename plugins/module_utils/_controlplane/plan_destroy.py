@@ -125,12 +125,15 @@ def _masters(vms: t.Sequence[Result], wanted: Wanted) -> t.Iterator[FootprintErr
 
 def _own(removed: t.Collection[str], found: Found) -> t.Iterator[FootprintError]:
     """Yield an error if the playbook runs in a VM that is removed, or if that is unknown."""
-    if removed and found.vms.get("vms") is None:
-        yield FootprintError(f"it is unknown whether one of {', '.join(removed)} runs this playbook: {_reason(found.vms)}")
+    if not removed:
         return
+    for result, key in ((found.vms, "vms"), (found.control, "ansible_facts")):
+        if result.get(key) is None:
+            yield FootprintError(f"it is unknown whether one of {', '.join(removed)} runs this playbook: {_reason(result)}")
+            return
     cards = found.control["ansible_facts"].values()
     own = {str(card["macaddress"]).lower() for card in cards if isinstance(card, t.Mapping) and card.get("macaddress")}
-    names = [vm["name"] for vm in found.vms.get("vms") or () if vm["name"] in removed and own & {str(mac).lower() for mac in vm.get("macs") or ()}]
+    names = [vm["name"] for vm in found.vms["vms"] if vm["name"] in removed and own & {str(mac).lower() for mac in vm.get("macs") or ()}]
     if names:
         text = f"{', '.join(names)} runs this playbook, which would end with it, and its disks contain the secrets and the inventory."
         yield FootprintError(text, hint="Run the playbook on another machine.")

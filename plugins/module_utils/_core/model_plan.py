@@ -38,4 +38,4 @@ class Plan(t.NamedTuple):
             return {"changed": False, "why": why, **found}
         error = self.problems[0] if len(why) == 1 else FootprintError(" ".join(why))
         # a playbook that ignores the failure has no steps
-        return {"failed": True, "why": why, **found, "steps": [], **error.as_result(), "msg": f"Nothing was changed. {' '.join(why)}"}
+        return {"failed": True, "why": why, **found, "steps": [], **error.as_result(), "msg": f"Nothing was changed: {' '.join(why)}"}

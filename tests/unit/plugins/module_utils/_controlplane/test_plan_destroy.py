@@ -72,6 +72,7 @@ def test_steps_are_those_of_the_environment() -> None:
         ({"standbys": FAILED}, "it is unknown whether VMs of this server run from their copies elsewhere: libvirt is not running."),
         ({"standbys": SILENT}, "it is unknown whether VMs of this server run from their copies elsewhere: it does not answer."),
         ({"vms": FAILED}, "it is unknown whether one of notes runs this playbook: libvirt is not running."),
+        ({"control": FAILED}, "it is unknown whether one of notes runs this playbook: libvirt is not running."),
         ({"records": [answer("metal2", record()), {"item": "w1", **SILENT}]}, "w1 may run notes from a copy, or know that it runs: it does not answer."),
         ({"records": [answer("metal2"), {"item": "w1", **FAILED}]}, "w1 may run notes from a copy, or know that it runs: libvirt is not running."),
         ({"records": [answer("w1")]}, "metal2 may run notes from a copy, or know that it runs: it is not in the inventory."),
@@ -151,7 +152,7 @@ def test_options_of_the_module_are_those_of_the_playbook() -> None:
     decided = plan(Wanted("blue"), Known("metal1", {"blue"}, [], []), found(removal={"msg": "", "error": error})).as_result()
     name = "destroy_environment_leave_instances"
     assert decided["error"] == {**error, "path": name, "hint": f"Delete them, or set {name}=true to leave them."}
-    assert decided["msg"] == f"Nothing was changed. {name}: {error['message']} {decided['error']['hint']}"
+    assert decided["msg"] == f"Nothing was changed: {name}: {error['message']} {decided['error']['hint']}"
 
 
 def test_all_reasons_are_reported_at_once() -> None:

@@ -36,7 +36,7 @@ def test_a_server_that_starts_vms_of_others_by_itself_is_refused() -> None:
     entries = [{"id": "web", "part": "standby", "automatic": False}, {"id": "notes", "part": "standby", "automatic": True}, {"id": "db", "part": "standby"}]
     entries += [source(id="mail", automatic=True), {"id": "vault", "part": "ended", "cluster": "lab", "automatic": None}]
     decided = decide(CONFIRMED, *entries)
-    assert decided["msg"].startswith("Nothing was changed. metal2 would start notes by itself when its server is lost.") and not decided["steps"]
+    assert decided["msg"].startswith("Nothing was changed: metal2 would start notes by itself when its server is lost.") and not decided["steps"]
     assert not decide(CONFIRMED._replace(confirmed=False), *entries)["why"]
 
 
