@@ -101,46 +101,16 @@ def elsewhere(control: ControlNode, state: str | None, moved: str | None, note: 
     return start(control, witnesses=["w2"], **more)
 
 
-@pytest.mark.parametrize(
-    ("state", "moved", "note"),
-    [
-        # its live migration was interrupted before or after it ran there; the latter is settled after a while
-        ("paused", "w1", "arriving"),
-        ("running", "w1", "arriving"),
-        ("running", None, None),
-        # its copy was interrupted after it was defined there, or it was shut down
-        ("shutdown", "w1", "arriving"),
-        ("shutdown", None, None),
-        # never an old VM
-        ("running", "metal1", "moved"),
-    ],
-)
-def test_a_vm_that_another_server_has_is_not_started_twice(control: ControlNode, state: str, moved: str | None, note: str | None) -> None:
-    code, output, calls = elsewhere(control, state, moved, note, start_standby_abandon_move="w1")
+def test_a_vm_that_another_server_has_is_not_started_twice(control: ControlNode) -> None:
+    code, output, calls = elsewhere(control, "paused", "w1", "arriving", start_standby_abandon_move="w1")
     assert code != 0 and calls == [], output
-    assert f"w1 ({state}) has m, which was moved there from metal1, or a move there was interrupted" in output
-    assert "finish the move there with move_vm" in output
-
-
-@pytest.mark.parametrize(("state", "note"), [("shutdown", "moved"), ("shutdown", None), (None, None)])
-def test_an_old_vm_of_an_earlier_move_does_not_count(control: ControlNode, state: str | None, note: str | None) -> None:
-    # confirmed notes are not listed
-    code, output, calls = elsewhere(control, state, "metal1", note)
-    assert code == 0 and ("metal2", "started") in calls and "did not answer. If" not in output, output
-
-
-def test_a_vm_that_another_server_moves_is_not_started_twice(control: ControlNode) -> None:
-    # off for its last copy; that server continues the move
-    code, output, calls = elsewhere(control, "shutdown", "w9", "moving", start_standby_abandon_move="w1")
-    assert code != 0 and calls == [] and "w1 (moving to w9) has m" in output, output
+    assert "Nothing was changed: w1 (paused) has m, which was moved there from metal1, or a move there was interrupted" in output
 
 
 def test_an_unfinished_move_is_abandoned_by_name_only(control: ControlNode) -> None:
     code, output, calls = elsewhere(control, None, None, "arriving")
-    assert code != 0 and calls == [] and "w1 has the record of a move of m that has not ended, but not the VM. Nothing was changed." in output
+    assert code != 0 and calls == [] and "w1 has the record of a move of m that has not ended, but not the VM." in output
     assert "Switch metal1 on, and finish the move there with move_vm." in output and "set start_standby_abandon_move: w1." in output
-    code, output, calls = elsewhere(control, None, None, "arriving", start_standby_abandon_move="w2")
-    assert code != 0 and calls == [] and "start_standby_abandon_move: w2 has no unfinished move of the VM. w1 has the record" in output, output
     for given in ("w1", ["w1"]):
         code, output, calls = elsewhere(control, None, None, "arriving", start_standby_abandon_move=given)
         assert code == 0 and ("metal2", "started") in calls, output
