@@ -18,5 +18,5 @@ class ActionModule(PlanAction):
 
     def plan(self, given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> Plan:
         """Return the plan."""
-        wanted = plan_elsewhere.Wanted(given["id"], given["uuid"], given["source"], [name.strip() for name in given["abandon_move"] if name.strip()])
+        wanted = plan_elsewhere.Wanted(given["id"], given["uuid"], given["source"], given["abandon_move"])
         return plan_elsewhere.plan(wanted, *(given[key].get("results") or () for key in ("vms", "moves")))

@@ -45,7 +45,11 @@ class PlanAction(ActionBase):
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         """Entry point."""
         super().run(tmp, task_vars)
-        _checked, given = self.validate_argument_spec(arguments(type(self).__module__.rpartition(".")[2]))
+        spec = arguments(type(self).__module__.rpartition(".")[2])
+        _checked, given = self.validate_argument_spec(spec)
+        for name in (name for name, option in spec.items() if option.get("elements") == "str"):
+            # separated by commas, as the answer to a question of AWX, which may be empty
+            given[name] = [each.strip() for each in given[name] if each.strip()]
         try:
             plan = self.plan(given, task_vars or {})
         except FootprintError as error:

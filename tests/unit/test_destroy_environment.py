@@ -123,7 +123,7 @@ def test_a_machine_that_does_not_return_is_named(tmp_path: pathlib.Path) -> None
     control.answers["vm_standby_info w1"] = {"unreachable": True, "msg": "timed out"}
     code, output = destroy(control, "--limit", "metal1,metal2")
     assert code != 0 and "destroy_environment_lost: w1 may run notes from a copy, or know that it runs: it does not answer." in output and unchanged(control)
-    code, output = destroy(control, "--limit", "metal1,metal2", "-e", "destroy_environment_lost=w1")
+    code, output = destroy(control, "--limit", "metal1,metal2", "-e", '{"destroy_environment_lost": "w9, w1"}')
     assert code == 0 and "and the record of notes on metal2" in output and "and the record of notes on w1" not in output, output
 
 
