@@ -146,20 +146,7 @@ def main() -> None:
     """Run the module."""
     module = quiet(AnsibleModule)(
         argument_spec={
-            "bmc": {
-                "type": "dict",
-                "options": {
-                    "address": {"type": "str", "required": True, "no_log": True},
-                    "user": {"type": "str", "required": True, "no_log": True},
-                    "password": {"type": "str", "required": True, "no_log": True},
-                    "verify_ca": {"type": "str", "default": "true"},
-                    "system": {"type": "str"},
-                    "server_address": {"type": "str"},
-                },
-            },
-            "vm": {"type": "str"},
-            "uri": {"type": "str"},
-            "request_timeout": {"type": "int", "default": 30},
+            **model_power.MACHINE_ARGUMENTS,
             "state": {"type": "str", "choices": list(model_power.STATES)},
             "boot_device": {"type": "str", "choices": list(model_power.DEVICES)},
             "boot_once": {"type": "bool", "default": False},
