@@ -12,7 +12,7 @@ version_added: 1.0.0
 short_description: Variables of the playbooks of this collection
 description:
   - Returns the argument specification of playbooks, and messages about variables with invalid values and about variables that start with the name
-    of a playbook but are none of its variables, for example because they are misspelled.
+    of a playbook or, on any host, of a role of this collection but are none of its variables, for example because they are misspelled.
   - The names C(status) and C(site) are ordinary words. Variables that start with them and do not resemble a variable of the playbook
     are accepted.
 options:
@@ -46,6 +46,7 @@ import typing as t
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.lookup import LookupBase
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_names
 
 _SPECS = os.path.join(os.path.dirname(__file__), "..", "..", "playbooks", "argument_specs")
 
@@ -68,6 +69,8 @@ class LookupModule(LookupBase):
             mine = self._loader.load_from_file(path)["argument_specs"][name]["options"]
             unknown += complaints(name, mine, variables or {})
             options.update(mine)
+        hosts = (variables or {}).get("hostvars") or {}
+        unknown += run_names.unknown_variables({name: hosts[name] for name in hosts}, run_names.known_variables())
         given = {name: self._templar.template(variables[name]) for name in options if name in (variables or {})}
         return [{"options": options, "unknown": unknown, "invalid": invalid(options, given)}]
 
