@@ -19,7 +19,6 @@ requirements:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
-  - reduced.footprint.attributes.linux
   - reduced.footprint.power
 seealso:
   - module: reduced.footprint.server_power

@@ -22,7 +22,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
-  - reduced.footprint.attributes.linux
   - reduced.footprint.virt_node.details
   - reduced.footprint.virt_node.storage
 options:
