@@ -106,7 +106,7 @@ node:
       returned: always
       sample: true
     hypervisors:
-      description: The recorded proof of each hypervisor type, as M(reduced.footprint.virt_node) returns it.
+      description: The recorded proof of each hypervisor type.
       type: dict
       returned: always
       contains:
