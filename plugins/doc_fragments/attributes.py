@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Every module extends the first block, and one of those about check mode and diff; it adds only C(details)."""
+    """Every module extends the first block, after one about another platform, and one of those about check mode and diff; it adds only C(details)."""
 
     DOCUMENTATION = r"""
 options: {}
@@ -17,11 +17,6 @@ attributes:
     description: Use C(group/reduced.footprint.footprint) in C(module_defaults) to set defaults for this module.
     support: full
     membership: [reduced.footprint.footprint]
-"""
-
-    LINUX = r"""
-options: {}
-attributes:
   platform:
     support: full
     platforms: linux

@@ -12,7 +12,7 @@ version_added: 1.0.0
 short_description: Variables of the playbooks of this collection
 description:
   - Returns the argument specification of playbooks, and messages about variables with invalid values and about variables that start with the name
-    of a playbook but are none of its variables, for example because they are misspelled.
+    of a playbook or, on any host, of a role of this collection but are none of its variables, for example because they are misspelled.
   - Variables that playbooks have in common, such as C(footprint_takeover), are always included.
   - The names C(status) and C(site) are ordinary words. Variables that start with them and do not resemble a variable of the playbook
     are accepted.
@@ -47,6 +47,7 @@ import typing as t
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.lookup import LookupBase
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_names
 
 _SPECS = os.path.join(os.path.dirname(__file__), "..", "..", "playbooks", "argument_specs")
 #: The specification of variables that all playbooks have in common.
@@ -72,6 +73,8 @@ class LookupModule(LookupBase):
             # names that begin with footprint_ are checked with those of roles
             unknown += complaints(name, mine, variables or {}) if name != _SHARED else []
             options.update(mine)
+        hosts = (variables or {}).get("hostvars") or {}
+        unknown += run_names.unknown_variables({name: hosts[name] for name in hosts}, run_names.known_variables())
         given = {name: self._templar.template(variables[name]) for name in options if name in (variables or {})}
         return [{"options": options, "unknown": unknown, "invalid": invalid(options, given)}]
 

@@ -18,7 +18,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
-  - reduced.footprint.attributes.linux
 options:
   samples:
     description: Number of requests; the one that was answered fastest counts.

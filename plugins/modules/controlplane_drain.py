@@ -20,7 +20,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes_without_diff
-  - reduced.footprint.attributes.linux
 options:
   member:
     description: Name of the controller to be moved, as configured in the load balancer.

@@ -20,7 +20,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
-  - reduced.footprint.attributes.linux
 options:
   services:
     description: The services this host is a member of. A service that is not installed is reported as a problem. An empty list means all installed ones.

@@ -18,7 +18,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes_without_diff
-  - reduced.footprint.attributes.linux
 options:
   state:
     description: Whether this run is recorded. V(absent) keeps the record of another run.

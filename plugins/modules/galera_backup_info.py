@@ -16,7 +16,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
-  - reduced.footprint.attributes.linux
 options:
   file:
     description: The backup file. The metadata file has the same name and C(.json).

@@ -19,7 +19,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
-  - reduced.footprint.attributes.linux
   - reduced.footprint.mariadb.unit
 options:
   databases:

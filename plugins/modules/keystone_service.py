@@ -17,7 +17,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
-  - reduced.footprint.attributes.linux
 options:
   url:
     description: URL of a keystone service, for example on this host.

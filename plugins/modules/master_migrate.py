@@ -23,7 +23,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes_diff_in_check_mode
-  - reduced.footprint.attributes.linux
   - reduced.footprint.migration.source_at_rest
   - reduced.footprint.migration.copying
   - reduced.footprint.migration.checks

@@ -17,7 +17,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
-  - reduced.footprint.attributes.linux
 options:
   services:
     description: systemd units whose state is returned.

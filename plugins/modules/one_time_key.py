@@ -26,7 +26,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
-  - reduced.footprint.attributes.linux
 options:
   name:
     description: Name of the migration, or id of the VM.

@@ -20,7 +20,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
-  - reduced.footprint.attributes.linux
 options:
   external_ids:
     description: Keys in the column C(external_ids) of the table Open_vSwitch, null for one to be removed.

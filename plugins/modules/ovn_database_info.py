@@ -17,7 +17,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
-  - reduced.footprint.attributes.linux
 options:
   size:
     description: Number of servers that each database must have. Without it any number is accepted.

@@ -20,7 +20,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
-  - reduced.footprint.attributes.linux
   - reduced.footprint.rabbitmq.node
 options:
   vhosts:

@@ -20,7 +20,6 @@ requirements:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
-  - reduced.footprint.attributes.linux
 options:
   lldp_timeout:
     description: Maximum number of seconds to wait until every network card with a link has a neighbor. Most switches send every 30 seconds.

@@ -18,7 +18,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
-  - reduced.footprint.attributes.linux
 options:
   machines:
     description: The machines.
@@ -81,43 +80,10 @@ EXAMPLES = r"""
 
 RETURN = r"""
 records:
-  description: The records about the machines.
+  description: The records about the machines, as RV(reduced.footprint.server_identity_info#module:identity.records).
   returned: success
   type: list
   elements: dict
-  contains:
-    name:
-      description: Name of the server in the inventory.
-      type: str
-      sample: metal2
-    machine_id:
-      description: Content of C(/etc/machine-id) of the machine that has the name.
-      type: str
-      sample: 0123456789abcdef0123456789abcdef
-    product_uuid:
-      description: UUID in its firmware, empty if it has none.
-      type: str
-      sample: 4c4c4544-0042-3510-8052-b4c04f565231
-    address:
-      description: Address at which it answers.
-      type: str
-      sample: 192.0.2.12
-    at:
-      description: Since when it has the name (UTC).
-      type: str
-      sample: 20261125T190000Z
-    state:
-      description: V(known), or V(replacing) while it takes over the name of an earlier machine.
-      type: str
-      sample: known
-    old:
-      description: Machines that had the name before, the last one first, with C(machine_id), C(product_uuid) and C(address).
-      type: list
-      elements: dict
-    proof:
-      description: Why the last of them counts as off.
-      type: str
-      sample: the person who typed metal2
 error:
   description: The error.
   returned: failure

@@ -24,7 +24,6 @@ requirements:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
-  - reduced.footprint.attributes.linux
 attributes:
   diff_mode:
     details:

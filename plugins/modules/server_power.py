@@ -22,7 +22,6 @@ requirements:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
-  - reduced.footprint.attributes.linux
   - reduced.footprint.power
 options:
   state:
@@ -84,42 +83,10 @@ EXAMPLES = r"""
 
 RETURN = r"""
 power:
-  description: The state afterwards. In check mode the state after a real run.
+  description: The state afterwards, as RV(reduced.footprint.server_power_info#module:power). In check mode the state after a real run.
   returned: success
   type: dict
-  contains:
-    state:
-      description: V(on), V(off), or V(transition) while it changes.
-      type: str
-      sample: "on"
-    boot_device:
-      description: First boot device, V(none) for the order of the firmware. Null if unknown, or if there is none.
-      type: str
-      sample: disk
-    boot_once:
-      description: Whether the boot device is for the next boot only.
-      type: bool
-      sample: false
-    boot_mode:
-      description: V(uefi) or V(bios). Null if unknown, or if there is none.
-      type: str
-      sample: uefi
-    uuid:
-      description: UUID of the machine as its BMC or libvirt reports it. Empty if unknown.
-      type: str
-      sample: 4c4c4544-0042-3510-8052-b4c04f565231
-    supported:
-      description: The operations of this machine.
-      type: list
-      elements: str
-      sample: ["on", "off", soft, cycle, boot_device]
-    unsupported:
-      description: Operations that this machine does not have.
-      type: list
-      elements: dict
-      contains:
-        operation: {description: The operation., type: str, returned: always, sample: boot_once}
-        reason: {description: Why it is not supported., type: str, returned: always, sample: libvirt has no boot device for the next boot only}
+  sample: {state: "on", boot_device: pxe, boot_once: true, boot_mode: uefi, uuid: 4c4c4544-0042-3510-8052-b4c04f565231, supported: ["on", "off"]}
 actions:
   description: What was done, or in check mode would be.
   returned: success
@@ -146,20 +113,7 @@ def main() -> None:
     """Run the module."""
     module = quiet(AnsibleModule)(
         argument_spec={
-            "bmc": {
-                "type": "dict",
-                "options": {
-                    "address": {"type": "str", "required": True, "no_log": True},
-                    "user": {"type": "str", "required": True, "no_log": True},
-                    "password": {"type": "str", "required": True, "no_log": True},
-                    "verify_ca": {"type": "str", "default": "true"},
-                    "system": {"type": "str"},
-                    "server_address": {"type": "str"},
-                },
-            },
-            "vm": {"type": "str"},
-            "uri": {"type": "str"},
-            "request_timeout": {"type": "int", "default": 30},
+            **model_power.MACHINE_ARGUMENTS,
             "state": {"type": "str", "choices": list(model_power.STATES)},
             "boot_device": {"type": "str", "choices": list(model_power.DEVICES)},
             "boot_once": {"type": "bool", "default": False},

@@ -19,7 +19,6 @@ requirements:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
-  - reduced.footprint.attributes.linux
   - reduced.footprint.power
 seealso:
   - module: reduced.footprint.server_power
@@ -88,30 +87,12 @@ error:
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
-from ansible_collections.reduced.footprint.plugins.module_utils._power import run_power
+from ansible_collections.reduced.footprint.plugins.module_utils._power import model_power, run_power
 
 
 def main() -> None:
     """Run the module."""
-    module = quiet(AnsibleModule)(
-        argument_spec={
-            "bmc": {
-                "type": "dict",
-                "options": {
-                    "address": {"type": "str", "required": True, "no_log": True},
-                    "user": {"type": "str", "required": True, "no_log": True},
-                    "password": {"type": "str", "required": True, "no_log": True},
-                    "verify_ca": {"type": "str", "default": "true"},
-                    "system": {"type": "str"},
-                    "server_address": {"type": "str"},
-                },
-            },
-            "vm": {"type": "str"},
-            "uri": {"type": "str"},
-            "request_timeout": {"type": "int", "default": 30},
-        },
-        supports_check_mode=True,
-    )
+    module = quiet(AnsibleModule)(argument_spec=model_power.MACHINE_ARGUMENTS, supports_check_mode=True)
     try:
         power, warnings = run_power.read(module.params)
     except FootprintError as error:

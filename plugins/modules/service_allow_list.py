@@ -79,7 +79,6 @@ options:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
-  - reduced.footprint.attributes.linux
 seealso:
   - plugin: reduced.footprint.allow_list
     plugin_type: lookup

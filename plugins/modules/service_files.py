@@ -103,7 +103,6 @@ options:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
-  - reduced.footprint.attributes.linux
 """
 
 EXAMPLES = r"""

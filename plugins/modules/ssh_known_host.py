@@ -20,7 +20,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
-  - reduced.footprint.attributes.linux
 options:
   path:
     description: The file, created with mode 0600 if missing.

@@ -22,7 +22,6 @@ requirements:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
-  - reduced.footprint.attributes.linux
 options:
   directory:
     description: Directory in which the authority and the certificate are stored.

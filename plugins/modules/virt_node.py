@@ -152,35 +152,11 @@ hypervisors:
   type: dict
   contains:
     kvm:
-      description: One key per tested type, V(kvm), V(qemu) or V(lxc), all with this structure.
+      description:
+        - One key per tested type, V(kvm), V(qemu) or V(lxc), as in RV(reduced.footprint.virt_node_info#module:node.hypervisors). Instead of C(holds) it
+          contains C(cached), whether the proof was read from the recorded facts.
       returned: when requested
       type: dict
-      contains:
-        usable:
-          description: Whether a test guest ran.
-          type: bool
-          returned: always
-        reason:
-          description: What was proven, or the error of the hypervisor.
-          type: str
-          returned: always
-          sample: '-cpu host: hung after 15 s; the last stage it reached: protected mode'
-        seconds:
-          description: Duration of the proof in seconds.
-          type: float
-          returned: always
-        cpu_models:
-          description: The result for each CPU model that was tried.
-          type: dict
-          returned: always
-        key:
-          description: The kernel, QEMU and CPU for which the proof is valid.
-          type: str
-          returned: always
-        cached:
-          description: Whether the proof was read from the recorded facts.
-          type: bool
-          returned: always
 capacity:
   description:
     - Total, reserved and available capacity of the server. For a pool, C(promised_bytes) is the size to which its volumes may grow and

@@ -22,7 +22,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
-  - reduced.footprint.attributes.linux
   - reduced.footprint.virt_node.details
   - reduced.footprint.virt_node.storage
 options:
@@ -107,7 +106,7 @@ node:
       returned: always
       sample: true
     hypervisors:
-      description: The recorded proof of each hypervisor type, as M(reduced.footprint.virt_node) returns it.
+      description: The recorded proof of each hypervisor type.
       type: dict
       returned: always
       contains:

@@ -18,7 +18,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
-  - reduced.footprint.attributes.linux
 options:
   own:
     description: Address of this host in the network of the load balancers.

@@ -78,9 +78,9 @@ options:
         C(debian-12.raw) of the pool with the folder C(images) of the disk's pool, if there is such a pool, or of the disk's pool.
     type: path
 extends_documentation_fragment:
+  - reduced.footprint.attributes.libvirt
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
-  - reduced.footprint.attributes.libvirt
   - reduced.footprint.vm_details
   - reduced.footprint.vm_details.run
 seealso:

@@ -18,9 +18,9 @@ description:
 requirements:
   - python3-libvirt and python3-lxml on the host
 extends_documentation_fragment:
+  - reduced.footprint.attributes.libvirt
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
-  - reduced.footprint.attributes.libvirt
 options:
   cluster:
     description: Only VMs of this cluster.

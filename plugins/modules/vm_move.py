@@ -22,9 +22,9 @@ description:
   - The tasks file C(playbooks/tasks/move_vm_steps.yml) and the playbook C(reduced.footprint.move_vm) place the one-time ssh
     key and read the host keys of the destination.
 extends_documentation_fragment:
+  - reduced.footprint.attributes.libvirt
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes_diff_in_check_mode
-  - reduced.footprint.attributes.libvirt
 attributes:
   check_mode:
     details:

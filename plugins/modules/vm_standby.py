@@ -21,7 +21,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
-  - reduced.footprint.attributes.linux
 options:
   id:
     description: ID of the VM.
@@ -65,7 +64,7 @@ options:
   standby:
     description: The virt host that gets the copies. Required for O(state=present).
     type: dict
-    suboptions:
+    suboptions: &machine
       host:
         description: Name or address for ssh.
         type: str
@@ -88,22 +87,7 @@ options:
     type: list
     elements: dict
     default: []
-    suboptions:
-      host:
-        description: Name or address for ssh.
-        type: str
-        required: true
-      name:
-        description: Display name, for example its name in the inventory.
-        type: str
-      port:
-        description: Port of its ssh server.
-        type: int
-        default: 22
-      host_keys:
-        description: Its public ssh host keys, as in C(/etc/ssh/ssh_host_*_key.pub).
-        type: list
-        elements: str
+    suboptions: *machine
   removed_standbys:
     description:
       - With O(state=present), earlier standbys and witnesses whose key and copies were removed. Until they are named here,

@@ -18,7 +18,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes_without_diff
-  - reduced.footprint.attributes.linux
   - reduced.footprint.mariadb.unit
 options:
   state:

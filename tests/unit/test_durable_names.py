@@ -21,10 +21,9 @@ from tests.support.control_node import ROOT
 #: File → why it renames by itself.
 ALLOWED = {
     "plugins/module_utils/_core/io_files.py": "the functions themselves",
-    "plugins/module_utils/_core/io_tree.py": "by the handle of a folder, because the copy of a hostile machine decides its path; the folder is flushed",
+    "plugins/module_utils/_core/io_tree.py": "by the handle of a folder, because a copied machine or a container decides its path; the folder is flushed",
     "plugins/module_utils/_network/io_deadman.py": "a program without imports; it flushes the files, renames all of them, then flushes their folders",
     "plugins/module_utils/_ovn/io_ovn.py": "a second name of a database, whose folder is flushed when the new one is renamed",
-    "plugins/module_utils/_vm/first_boot/io_guest_tree.py": "by the handle of a folder, because a guest can replace its path; its users flush the folder",
     "roles/boot_server/files/build_boot_system.py": "without the collection's code; it is flushed before, and built again if its name is missing",
     "roles/boot_server/files/build_root.py": "without the collection's code; it is flushed before, and built again if its name is missing",
     "roles/cloud_image/files/build_cloud_image.py": "without the collection's code; it is flushed before, and built again if its name is missing",

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files of a folder whose content is not trusted, such as the copy of another machine.
+"""The files of a folder whose content is not trusted, such as the copy of another machine or the root of a container, which may run.
 
 Every path is resolved by the kernel with that folder as the root (``openat2`` with ``RESOLVE_IN_ROOT``): absolute symbolic links
 and ``..`` lead to the same file as on that machine, and never out of the folder.
@@ -113,27 +113,31 @@ class Tree:
                 found = [f"{top}/{part}" for top in found]
         return [each for each in found if self.status(each, follow=False) is not None]
 
-    def read(self, path: str, *, follow: bool = True) -> bytes | None:
-        """Return the content of a regular file of at most 16 MiB, ``None`` for all others."""
+    def read(self, path: str, *, follow: bool = True, most: int = _MOST) -> bytes | None:
+        """Return the content of a regular file of at most ``most`` bytes, ``None`` for all others."""
         status = self.status(path, follow=follow)
-        if status is None or not stat.S_ISREG(status.st_mode) or status.st_size > _MOST:
+        if status is None or not stat.S_ISREG(status.st_mode) or status.st_size > most:
             return None
         with open(self.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)), "rb") as stream:
-            return stream.read(_MOST)
+            # a running container can replace or enlarge it meanwhile
+            content = stream.read(most + 1) if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) else None
+        return content if content is not None and len(content) <= most else None
 
     def read_text(self, path: str, *, follow: bool = True) -> str | None:
         """As :meth:`read`, as text; bytes that are not UTF-8 are preserved by :meth:`write`."""
         content = self.read(path, follow=follow)
         return None if content is None else content.decode("utf-8", errors="surrogateescape")
 
-    def write(self, path: str, content: str | bytes) -> None:
+    def write(self, path: str, content: str | bytes, *, mode: int | None = None, folder_mode: int = 0o755) -> None:
         """Replace a file atomically, and create its folder if missing. Owner and mode are kept; those of a new file are root and 0644.
 
+        :arg mode: for root and with this mode in any case.
+        :arg folder_mode: mode of a new folder; those above it have 0755.
         :raises BackendError: the path leads to something else than a file in a folder.
         """
         data = content.encode("utf-8", errors="surrogateescape") if isinstance(content, str) else content
-        self.make_folder(os.path.dirname(path))
-        before = self.status(path, follow=False)
+        self.make_folder(os.path.dirname(path), folder_mode)
+        before = self.status(path, follow=False) if mode is None else None
         with _refused(path), self._parent(path) as (folder, name):
             temporary = f".{name[:200]}.footprint"
             with contextlib.suppress(FileNotFoundError):
@@ -144,7 +148,7 @@ class Tree:
                     regular = before is not None and stat.S_ISREG(before.st_mode)
                     if before is not None and regular:
                         os.fchown(stream.fileno(), before.st_uid, before.st_gid)
-                    os.fchmod(stream.fileno(), before.st_mode & 0o7777 if before is not None and regular else 0o644)
+                    os.fchmod(stream.fileno(), before.st_mode & 0o7777 if before is not None and regular else mode or 0o644)
                     stream.write(data)
                     stream.flush()
                     os.fsync(stream.fileno())
@@ -164,18 +168,19 @@ class Tree:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError), self._parent(path) as (folder, name):
             os.unlink(name, dir_fd=folder)
 
-    def make_folder(self, path: str) -> str:
+    def make_folder(self, path: str, mode: int = 0o755) -> str:
         """Create a folder and those above it, if missing; returns its path on this host, see :meth:`place`.
 
         :raises BackendError: the path leads to something else than a folder.
         """
-        done = ""
+        done, whole = "", path.strip("/")
         with _refused(path):
-            for part in path.strip("/").split("/") if path.strip("/") else ():
+            for part in whole.split("/") if whole else ():
                 with self._opened(done, os.O_PATH | os.O_DIRECTORY) as handle, contextlib.suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=handle)
-                    # a worker's umask is not that of the copied machine
-                    os.chmod(part, 0o755, dir_fd=handle)
+                    os.mkdir(part, 0o700, dir_fd=handle)
+                    # a worker's umask is not that of the copied machine; a running container may have replaced it by a link
+                    with self._opened(f"{done}/{part}", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW) as made:
+                        os.fchmod(made, mode if f"{done}/{part}" == f"/{whole}" else 0o755)
                 done += f"/{part}"
             with self._opened(done, os.O_PATH | os.O_DIRECTORY) as handle:
                 return os.readlink(f"/proc/self/fd/{handle}")
@@ -215,3 +220,13 @@ def _refused(path: str | bytes) -> t.Iterator[None]:
         raise model_errors.BackendError(
             f"{os.fsdecode(path)} of the copy cannot be used: {error.strerror}.", hint="Check the symbolic links in that path on the source."
         ) from error
+
+
+@contextlib.contextmanager
+def writing(what: str, place: str, hint: str) -> t.Iterator[None]:
+    """Report which files could not be written into a folder of a container."""
+    try:
+        yield
+    except (OSError, model_errors.BackendError) as error:
+        reason = getattr(error.__cause__ or error, "strerror", None) or error
+        raise model_errors.BackendError(f"cannot write {what} into {place}: {reason}.", hint=hint) from error

@@ -113,30 +113,28 @@ def secret(
         The placeholder is derived from the name and is not secret.
     """
     path = directory / f"{secret_name(name)}{_SUFFIX}"
-    found = io_secret_file.read(path)
-    if found is None:
-        if permit:
-            permit.check(path, check_mode=check_mode, decrypt=decrypt)
-        if check_mode:
-            return recipe.make(random.Random(f"only for check mode: {path}"))
-        value = recipe.make(random.SystemRandom())
-        if io_secret_file.create_once(path, value):
-            return value
-        found = io_secret_file.read(path)
-    if found and found.startswith(_VAULT):
-        found = decrypt(str(path)).rstrip("\r\n")
-    elif found and not check_mode and io_secret_file.open_to_others(path):
-        io_secret_file.close_to_others(path)
+    placeholder = recipe.make(random.Random(f"only for check mode: {path}"))
+    found = kept(path, lambda: recipe.make(random.SystemRandom()), check_mode=check_mode, decrypt=decrypt, permit=permit, placeholder=placeholder)
+    # that of an encrypted file
+    found = found.rstrip("\r\n")
     if not found or "\n" in found:
         raise InputError("must be one line of text.", str(path), "Write the secret into it, or remove it to get a new one.")
     return found
 
 
-def kept(path: pathlib.Path, make: t.Callable[[], str], *, check_mode: bool, decrypt: t.Callable[[str], str], permit: Permit | None = None) -> str:
+def kept(
+    path: pathlib.Path,
+    make: t.Callable[[], str],
+    *,
+    check_mode: bool,
+    decrypt: t.Callable[[str], str],
+    permit: Permit | None = None,
+    placeholder: str = "",
+) -> str:
     """Return the text of a secret file that may have several lines; the first caller creates it.
 
     :arg make: returns a new text.
-    :arg check_mode: write nothing; a missing text is empty.
+    :arg check_mode: write nothing; a missing text is the placeholder.
     :arg decrypt: returns the decrypted content of a file that was encrypted with Ansible vault.
     :arg permit: whether it may be created; ``None`` for always.
     :raises BackendError: the file cannot be read or written.
@@ -146,7 +144,7 @@ def kept(path: pathlib.Path, make: t.Callable[[], str], *, check_mode: bool, dec
         if permit:
             permit.check(path, check_mode=check_mode, decrypt=decrypt)
         if check_mode:
-            return ""
+            return placeholder
         made = make()
         if io_secret_file.create_once(path, made):
             return made

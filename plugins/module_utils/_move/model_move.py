@@ -15,7 +15,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 
 AUTO, LIVE, COPY = "auto", "live", "copy"
-METHODS = (AUTO, LIVE, COPY)
 
 DISK, STATE = "disk", "state"
 

@@ -21,6 +21,21 @@ MODES = (UEFI, BIOS)
 BOOT_DEVICE, BOOT_ONCE, BOOT_MODE = "boot_device", "boot_once", "boot_mode"
 #: All operations, in the order in which they are listed.
 OPERATIONS = (*STATES, BOOT_DEVICE, BOOT_ONCE, BOOT_MODE)
+#: Options of modules for a machine, documented in the fragment ``power``.
+MACHINE_ARGUMENTS: dict[str, dict[str, t.Any]] = {
+    "bmc": {
+        "type": "dict",
+        "options": {
+            **{name: {"type": "str", "required": True, "no_log": True} for name in ("address", "user", "password")},
+            "verify_ca": {"type": "str", "default": "true"},
+            "system": {"type": "str"},
+            "server_address": {"type": "str"},
+        },
+    },
+    "vm": {"type": "str"},
+    "uri": {"type": "str"},
+    "request_timeout": {"type": "int", "default": 30},
+}
 
 
 class UnsupportedError(RefusedError):

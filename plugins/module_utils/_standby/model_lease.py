@@ -33,7 +33,7 @@ FRESH = 10.0
 #: A standby that has not all claims within this time withdraws them.
 CLAIMING = 45.0
 
-REQUIRED, SOFTWARE, NONE = WATCHDOGS = ("required", "software", "none")
+REQUIRED, SOFTWARE, NONE = ("required", "software", "none")
 
 
 class Grants(t.NamedTuple):

@@ -69,11 +69,8 @@ def pack(root: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def digest(path: pathlib.Path) -> str:
-    found = hashlib.sha256()
     with path.open("rb") as stream:
-        for block in iter(lambda: stream.read(1 << 20), b""):
-            found.update(block)
-    return found.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def build(wanted: argparse.Namespace) -> None:

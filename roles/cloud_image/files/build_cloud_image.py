@@ -165,11 +165,8 @@ def compress(disk: pathlib.Path, image: pathlib.Path) -> None:
 
 def digest(path: pathlib.Path) -> str:
     """Return the SHA-512 of a file."""
-    found = hashlib.sha512()
     with path.open("rb") as stream:
-        for block in iter(lambda: stream.read(MIB), b""):
-            found.update(block)
-    return found.hexdigest()
+        return hashlib.file_digest(stream, "sha512").hexdigest()
 
 
 def _newest(root: pathlib.Path, name: str) -> str:

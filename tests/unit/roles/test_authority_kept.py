@@ -9,8 +9,8 @@ from __future__ import annotations
 import pathlib
 import sys
 import time
+import typing as t
 
-import pytest
 import yaml
 
 from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
@@ -27,66 +27,78 @@ def text(names: str) -> str:
     return "".join(TEXTS[f"{name} "] for name in names.split())
 
 
-@pytest.mark.parametrize(
-    "tls, present, wanted, good",
-    [
-        ("on", OLD, OLD, True),
-        ("both", OLD, OLD, True),
-        ("on", OLD, NEW, False),
+def check(tasks: list[t.Any], folder: pathlib.Path, secret: str, directory: str, cases: t.Mapping[str, tuple[str, bool, dict[str, t.Any]]]) -> None:
+    """Run tasks once, with a host for each case.
+
+    :arg directory: name of the variable with the directory of the authority.
+    :arg cases: name of the host → the authority that it has, whether the tasks accept the one that is wanted, variables.
+    """
+    control = ControlNode(folder)
+    for name, (present, _good, variables) in cases.items():
+        (folder / name).mkdir()
+        if present:
+            (folder / name / "ca.pem").write_text(text(present), "utf-8")
+        control.more[name] = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, **variables}
+    _code, output = control.play(tasks, ",".join(cases), **{directory: f"{folder}/{{{{ inventory_hostname }}}}"})
+    output = " ".join(output.split())
+    assert [name for name in cases if f"fatal: [{name}]: FAILED!" in output] == [name for name, case in cases.items() if not case[1]], output
+    for name, (_present, good, _variables) in cases.items():
+        assert (f"{secret}: the certificate of {name} is signed by another authority" in output) != good, name
+        assert not good or f"{name} : ok=" in output, name
+
+
+def test_the_authority_of_running_members_is_kept(tmp_path: pathlib.Path) -> None:
+    cases = {
+        "same": ("on", OLD, OLD, True),
+        "same-with-plain-text": ("both", OLD, OLD, True),
+        "another": ("on", OLD, NEW, False),
         # both of them for a while, then the new one only
-        ("on", OLD, OLD + NEW, True),
-        ("on", OLD + NEW, NEW, True),
+        "both": ("on", OLD, OLD + NEW, True),
+        "new-after-both": ("on", OLD + NEW, NEW, True),
         # renewed, and both again
-        ("on", OLD, RENEWED, True),
-        ("on", RENEWED, OLD, True),
-        ("on", RENEWED + NEW, OLD, True),
-        ("on", OLD + NEW, RENEWED + RENEWED, True),
-        # stopped, and plain text
-        (None, OLD, NEW, True),
-        ("off", OLD, NEW, True),
-        ("off", "", NEW, True),
+        "renewed": ("on", OLD, RENEWED, True),
+        "before-it-was-renewed": ("on", RENEWED, OLD, True),
+        "old-after-renewed-and-new": ("on", RENEWED + NEW, OLD, True),
+        "renewed-after-both": ("on", OLD + NEW, RENEWED + RENEWED, True),
+        "stopped": (None, OLD, NEW, True),
+        "plain-text": ("off", OLD, NEW, True),
+        "plain-text-without-authority": ("off", "", NEW, True),
         # in check mode, one that would be generated
-        ("on", OLD, "", True),
-    ],
-)
-def test_the_authority_of_running_members_is_kept(tls: str | None, present: str, wanted: str, good: bool, tmp_path: pathlib.Path) -> None:
-    if present:
-        (tmp_path / "ca.pem").write_text(text(present), "utf-8")
+        "generated": ("on", OLD, "", True),
+    }
+    given = {
+        name: (present, good, {"__galera_here": {"galera": {"tls": tls}}, "__galera_tls_made": {"ca": text(wanted)}})
+        for name, (tls, present, wanted, good) in cases.items()
+    }
     tasks = yaml.safe_load((ROOT / "roles/galera/tasks/certificate.yml").read_text("utf-8"))[:2]
-    given = {
-        "__galera_tls_directory": str(tmp_path), "__galera_here": {"galera": {"tls": tls}}, "__galera_tls_made": {"ca": text(wanted)},
-        "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
-    }  # fmt: skip
-    code, output = ControlNode(tmp_path).play(tasks, **given)
-    assert (code == 0) == good and (good or "galera/ca: the certificate of metal2 is signed by another authority" in " ".join(output.split())), output
+    check(tasks, tmp_path, "galera/ca", "__galera_tls_directory", given)
 
 
-@pytest.mark.parametrize(
-    "wanted, units, good",
-    [(OLD, "active", True), (RENEWED, "active", True), (NEW, "active", False), (NEW, "inactive", True), ("", "active", True)],
-)
-def test_ovn_keeps_the_authority_of_running_members(wanted: str, units: str, good: bool, tmp_path: pathlib.Path) -> None:
-    (tmp_path / "ca.pem").write_text(text(OLD), "utf-8")
+def test_ovn_keeps_the_authority_of_running_members(tmp_path: pathlib.Path) -> None:
+    cases = {
+        "same": (OLD, "active", True),
+        "renewed": (RENEWED, "active", True),
+        "another": (NEW, "active", False),
+        "stopped": (NEW, "inactive", True),
+        "generated": ("", "active", True),
+    }
     tasks = yaml.safe_load((ROOT / "roles/ovn_database/tasks/authority.yml").read_text("utf-8"))
-    tasks[1]["ansible.builtin.command"] = {"argv": ["echo", units]}
+    tasks[1]["ansible.builtin.command"] = {"argv": ["echo", "{{ units }}"]}
+    given = {name: (OLD, good, {"__ovn_database_made": {"ca": text(wanted)}, "units": units}) for name, (wanted, units, good) in cases.items()}
+    check(tasks, tmp_path, "ovn/ca", "__ovn_database_directory", given)
+
+
+def test_rabbitmq_keeps_the_authority_if_members_verify_each_other(tmp_path: pathlib.Path) -> None:
+    cases = {
+        "another": (True, True, NEW, False),
+        "stopped": (True, False, NEW, True),
+        "plain-text": (False, True, NEW, True),
+        "renewed": (True, True, RENEWED, True),
+    }
     given = {
-        "__ovn_database_directory": str(tmp_path), "__ovn_database_made": {"ca": text(wanted)}, "ansible_connection": "local",
-        "ansible_python_interpreter": sys.executable,
-    }  # fmt: skip
-    code, output = ControlNode(tmp_path).play(tasks, **given)
-    assert (code == 0) == good and (good or "ovn/ca: the certificate of metal2 is signed by another authority" in " ".join(output.split())), output
-
-
-@pytest.mark.parametrize(
-    "internode, alive, wanted, good", [(True, True, NEW, False), (True, False, NEW, True), (False, True, NEW, True), (True, True, RENEWED, True)]
-)
-def test_rabbitmq_keeps_the_authority_if_members_verify_each_other(internode: bool, alive: bool, wanted: str, good: bool, tmp_path: pathlib.Path) -> None:
-    (tmp_path / "ca.pem").write_text(text(OLD), "utf-8")
+        name: (OLD, good, {"__rabbitmq_made": {"ca": text(wanted)}, "__rabbitmq_internode": internode, "__rabbitmq_look": {"rabbitmq": {"alive": alive}}})
+        for name, (internode, alive, wanted, good) in cases.items()
+    }
     tasks = [task for task in yaml.safe_load((ROOT / "roles/rabbitmq/tasks/encryption.yml").read_text("utf-8")) if "authority" in task["name"]]
-    given = {
-        "__rabbitmq_tls_directory": str(tmp_path), "__rabbitmq_made": {"ca": text(wanted)}, "__rabbitmq_internode": internode,
-        "__rabbitmq_look": {"rabbitmq": {"alive": alive}}, "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
-    }  # fmt: skip
-    code, output = ControlNode(tmp_path).play(tasks, **given)
-    assert len(tasks) == 2 and (code == 0) == good, output
-    assert good or "amqp/ca: the certificate of metal2 is signed by another authority" in " ".join(output.split())
+    assert len(tasks) == 2
+    check(tasks, tmp_path, "amqp/ca", "__rabbitmq_tls_directory", given)

@@ -129,27 +129,16 @@ class LibvirtHost:
             if path is not None:
                 os.makedirs(path, mode=0o711, exist_ok=True)
             pool = self._ask(f"define the pool {name}", self._connection.storagePoolDefineXML, _pool_xml(name, path, source), 0)
-        if not pool.isActive():
-            if path is not None:
-                os.makedirs(path, mode=0o711, exist_ok=True)
-            self._ask(f"start the pool {name}", pool.create, 0)
-        if not pool.autostart():
-            self._ask(f"enable autostart of the pool {name}", pool.setAutostart, 1)
+        if path is not None and not pool.isActive():
+            os.makedirs(path, mode=0o711, exist_ok=True)
+        self._start(f"the pool {name}", pool)
 
     def remove_pool(self, name: str, uuid: str) -> None:
         """Stop and undefine a pool; its content is kept.
 
         :arg uuid: a pool of that name with another UUID is not removed.
         """
-        if not self._has(self._connection.storagePoolLookupByUUIDString, uuid):
-            return
-        pool = self._ask(f"look up the pool {name}", self._connection.storagePoolLookupByUUIDString, uuid)
-        # autostart first, so that a pool of a killed run stays stopped
-        if pool.autostart():
-            self._ask(f"disable autostart of the pool {name}", pool.setAutostart, 0)
-        if pool.isActive():
-            self._ask(f"stop the pool {name}", pool.destroy)
-        self._ask(f"undefine the pool {name}", pool.undefine)
+        self._remove(f"the pool {name}", self._connection.storagePoolLookupByUUIDString, uuid)
 
     def networks(self) -> list[FoundNetwork]:
         """Return every network; a network that vanishes meanwhile is omitted. Empty for a driver without networks."""
@@ -181,24 +170,14 @@ class LibvirtHost:
                 f"<forward mode='bridge'/><bridge name='{escape(bridge)}'/></network>"
             )
             network = self._ask(f"define the network {name}", self._connection.networkDefineXML, xml)
-        if not network.isActive():
-            self._ask(f"start the network {name}", network.create)
-        if not network.autostart():
-            self._ask(f"enable autostart of the network {name}", network.setAutostart, 1)
+        self._start(f"the network {name}", network)
 
     def remove_network(self, name: str, uuid: str) -> None:
         """Stop and undefine a network; its bridge is kept.
 
         :arg uuid: a network of that name with another UUID is not removed.
         """
-        if not self._has(self._connection.networkLookupByUUIDString, uuid):
-            return
-        network = self._ask(f"look up the network {name}", self._connection.networkLookupByUUIDString, uuid)
-        if network.autostart():
-            self._ask(f"disable autostart of the network {name}", network.setAutostart, 0)
-        if network.isActive():
-            self._ask(f"stop the network {name}", network.destroy)
-        self._ask(f"undefine the network {name}", network.undefine)
+        self._remove(f"the network {name}", self._connection.networkLookupByUUIDString, uuid)
 
     def prove_container(self, xml: str, timeout: float) -> tuple[bool, str]:
         """Start a transient container, check that its process has its own namespace, and destroy it.
@@ -225,6 +204,23 @@ class LibvirtHost:
                 domain.destroy()
             except libvirt.libvirtError:
                 pass  # already gone
+
+    def _start(self, what: str, found: t.Any) -> None:
+        if not found.isActive():
+            self._ask(f"start {what}", found.create)
+        if not found.autostart():
+            self._ask(f"enable autostart of {what}", found.setAutostart, 1)
+
+    def _remove(self, what: str, look_up: t.Callable[[str], t.Any], uuid: str) -> None:
+        if not self._has(look_up, uuid):
+            return
+        found = self._ask(f"look up {what}", look_up, uuid)
+        # autostart first, so that what a killed run has stopped stays stopped
+        if found.autostart():
+            self._ask(f"disable autostart of {what}", found.setAutostart, 0)
+        if found.isActive():
+            self._ask(f"stop {what}", found.destroy)
+        self._ask(f"undefine {what}", found.undefine)
 
     @staticmethod
     def _has(look_up: t.Callable[[str], t.Any], uuid: str) -> bool:

@@ -87,15 +87,7 @@ def read_node(request: NodeInfoRequest, *, backend: t.Any = None) -> tuple[dict[
         "pools": {pool.name: _pool(pool, active, autostart, reserves.get(pool.name), backend.mounts) for pool, active, autostart in pools},
         "vms": [
             {
-                "name": guest.name,
-                "id": guest.id,
-                "uuid": guest.uuid,
-                "cluster": guest.cluster,
-                "origin": guest.origin,
-                "owner": guest.owner,
-                "protected": guest.protected,
-                "roles": list(guest.roles),
-                "state": guest.state,
+                **guest.as_dict(),
                 "autostart": guest.autostart,
                 "memory_mib": guest.memory_mib,
                 "cpu": guest.cpu,

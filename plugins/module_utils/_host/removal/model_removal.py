@@ -53,6 +53,11 @@ class Guest:
             return "unmanaged"
         return f"cluster {self.cluster}" + ("" if self.origin in (None, "vm_define") else f" ({self.origin})")
 
+    def as_dict(self) -> dict[str, t.Any]:
+        """Return what all results contain of it."""
+        names = ("name", "id", "uuid", "cluster", "origin", "owner", "protected", "state")
+        return {**{name: getattr(self, name) for name in names}, "roles": list(self.roles)}
+
 
 @dataclasses.dataclass(frozen=True)
 class Member:

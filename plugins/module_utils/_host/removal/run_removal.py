@@ -296,19 +296,7 @@ class _Removal:
 
 
 def _vm_result(guest: Guest, fate: str, plan: RemovalPlan) -> dict[str, t.Any]:
-    return {
-        "name": guest.name,
-        "id": guest.id,
-        "uuid": guest.uuid,
-        "cluster": guest.cluster,
-        "origin": guest.origin,
-        "owner": guest.owner,
-        "protected": guest.protected,
-        "roles": list(guest.roles),
-        "state": guest.state,
-        "quorums": plan.quorums_of(guest),
-        "fate": fate,
-    }
+    return {**guest.as_dict(), "quorums": plan.quorums_of(guest), "fate": fate}
 
 
 def _change(header: str, before: str, after: str) -> dict[str, str]:

@@ -85,11 +85,6 @@ def services(profile: str) -> tuple[Service, ...]:
     return TABLES.get(profile, ())
 
 
-def dedicated_nodes(profile: str) -> int:
-    """Return the number of dedicated nodes of a profile."""
-    return sum(service.dedicated for service in services(profile))
-
-
 def wanted_servers(profile: str) -> list[dict[str, t.Any]]:
     """Return a request of any size for each dedicated node, in the format of the option ``wanted``."""
     return [{"name": service.name, "count": service.dedicated, "roles": [service.name]} for service in services(profile) if service.dedicated]

@@ -12,7 +12,6 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors, model_size
 
-DISK_FORMATS = ("raw", "qcow2", "dir")
 DISK_BUSES = {"virtio": "vd", "scsi": "sd", "sata": "sd", "usb": "sd"}
 
 _LEAST_DISK = model_size.MIB

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_guest_tree, model_authorized_keys
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_tree
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_authorized_keys
 
 _MOST = 1024 * 1024
 
@@ -18,15 +18,10 @@ _MOST = 1024 * 1024
 def add(root: str, keys: t.Sequence[str]) -> None:
     """Add keys to those that root accepts already.
 
-    :raises BackendError: they cannot be written, or a folder is a link.
+    :raises BackendError: they cannot be written, or their folder is something else.
     """
-    try:
-        with io_guest_tree.folder(root, model_authorized_keys.FOLDER, make=0o700) as folder:
-            text = (io_guest_tree.read(folder, model_authorized_keys.NAME, _MOST) or b"").decode("utf-8", "surrogateescape")
-            io_guest_tree.replace(folder, model_authorized_keys.NAME, model_authorized_keys.added(text, keys).encode("utf-8", "surrogateescape"))
-            os.fsync(folder)
-    except OSError as error:
-        place = os.path.join(root, *model_authorized_keys.FOLDER)
-        raise model_errors.BackendError(
-            f"cannot write authorized_keys into {place}: {error.strerror or error}.", hint="Check the base image: root/.ssh must be a folder."
-        ) from error
+    folder = os.path.join(*model_authorized_keys.FOLDER)
+    with io_tree.writing("authorized_keys", os.path.join(root, folder), "Check the base image: root/.ssh must be a folder."):
+        tree, path = io_tree.Tree(root), f"{folder}/{model_authorized_keys.NAME}"
+        text = (tree.read(path, most=_MOST) or b"").decode("utf-8", "surrogateescape")
+        tree.write(path, model_authorized_keys.added(text, keys), mode=0o600, folder_mode=0o700)

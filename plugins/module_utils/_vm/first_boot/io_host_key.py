@@ -8,34 +8,28 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_guest_tree, model_host_key
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_tree
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_host_key
 
 _MOST = 64 * 1024
+_FOLDER = os.path.join(*model_host_key.FOLDER)
 
 
 def write(root: str, key: model_host_key.HostKey) -> None:
     """Install a host key.
 
-    :raises BackendError: it cannot be written, or a folder is a link.
+    :raises BackendError: it cannot be written, or its folder is something else.
     """
-    try:
-        with io_guest_tree.folder(root, model_host_key.FOLDER, make=0o755) as folder:
-            io_guest_tree.replace(folder, model_host_key.PRIVATE_NAME, key.private.encode("ascii"))
-            io_guest_tree.replace(folder, model_host_key.PUBLIC_NAME, f"{key.public}\n".encode("ascii"), 0o644)
-            os.fsync(folder)
-    except OSError as error:
-        place = os.path.join(root, *model_host_key.FOLDER)
-        raise model_errors.BackendError(
-            f"cannot write the ssh host key into {place}: {error.strerror or error}.", hint="Check the base image: etc/ssh must be a folder."
-        ) from error
+    with io_tree.writing("the ssh host key", os.path.join(root, _FOLDER), "Check the base image: etc/ssh must be a folder."):
+        tree = io_tree.Tree(root)
+        tree.write(f"{_FOLDER}/{model_host_key.PRIVATE_NAME}", key.private, mode=0o600)
+        tree.write(f"{_FOLDER}/{model_host_key.PUBLIC_NAME}", f"{key.public}\n", mode=0o644)
 
 
 def read_public(root: str) -> str | None:
     """Return the ed25519 public key of a container, ``None`` if it has none."""
     try:
-        with io_guest_tree.folder(root, model_host_key.FOLDER) as folder:
-            content = io_guest_tree.read(folder, model_host_key.PUBLIC_NAME, _MOST)
+        content = io_tree.Tree(root).read(f"{_FOLDER}/{model_host_key.PUBLIC_NAME}", most=_MOST)
         return model_host_key.public_key(content.decode("ascii")) if content else None
     except (OSError, UnicodeDecodeError):
         return None

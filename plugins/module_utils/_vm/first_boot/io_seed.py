@@ -11,7 +11,6 @@ is stored.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pathlib
 import struct
@@ -84,43 +83,32 @@ def read_iso(path: str) -> dict[str, bytes] | None:
 def write_tree(root: str, seed: model_cloud_init.CloudInit) -> None:
     """Write a seed into the root of a container.
 
-    The guest controls the content of its root: links in it are not followed.
+    The guest controls the content of its root: no link in it leads out of it.
 
-    :raises BackendError: it cannot be written, or a folder is a link.
+    :raises BackendError: it cannot be written, or its folder is something else.
     """
     # imported for containers only
-    from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_guest_tree
+    from ansible_collections.reduced.footprint.plugins.module_utils._core import io_tree
 
-    files = seed.files()
-    try:
-        with io_guest_tree.folder(root, model_cloud_init.SEED_FOLDER, make=0o700) as folder:
-            for name in _NAMES:
-                if name in files:
-                    io_guest_tree.replace(folder, name, files[name])
-                else:
-                    with contextlib.suppress(FileNotFoundError):
-                        os.unlink(name, dir_fd=folder)
-            os.fsync(folder)
-    except OSError as error:
-        place = os.path.join(root, *model_cloud_init.SEED_FOLDER)
-        hint = "Check this path in the container's root."
-        raise model_errors.BackendError(f"cannot write the seed into {place}: {error.strerror or error}.", hint=hint) from error
+    files, tree, folder = seed.files(), io_tree.Tree(root), "/".join(model_cloud_init.SEED_FOLDER)
+    with io_tree.writing("the seed", os.path.join(root, folder), "Check this path in the container's root."):
+        for name in _NAMES:
+            if name in files:
+                tree.write(f"{folder}/{name}", files[name], mode=0o600, folder_mode=0o700)
+            else:
+                tree.unlink(f"{folder}/{name}")
+        tree.sync(folder)
 
 
 def read_tree(root: str) -> dict[str, bytes] | None:
     """Return the files of a seed in the root of a container, ``None`` without a seed."""
-    from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_guest_tree
+    from ansible_collections.reduced.footprint.plugins.module_utils._core import io_tree
 
-    found: dict[str, bytes] = {}
     try:
-        with io_guest_tree.folder(root, model_cloud_init.SEED_FOLDER) as folder:
-            for name in _NAMES:
-                content = io_guest_tree.read(folder, name, MOST)
-                if content is not None:
-                    found[name] = content
+        found = {name: io_tree.Tree(root).read("/".join((*model_cloud_init.SEED_FOLDER, name)), most=MOST) for name in _NAMES}
     except OSError:
         return None
-    return found or None
+    return {name: content for name, content in found.items() if content is not None} or None
 
 
 def files_of(data: bytes) -> dict[str, bytes] | None:

@@ -90,7 +90,6 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         ("shop_settings",),
         lambda found: found == "\n[b]\nX = True\ny = 1\ny = 2\n",
     ),
-    "ovn_bridges": (["br-ex", "br-b"], ({"br-ex": "eno2"},), lambda found: found == [{"name": "br-ex", "ports": ["eno2"]}, {"name": "br-b", "ports": []}]),
     "ovn_database_decision": (
         {"c1": {"databases": {"OVN_Northbound": {}, "OVN_Southbound": {}}}},
         ({"c1": "192.0.2.1"},),
@@ -127,11 +126,6 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         LOOKS,
         (MEMBERS, {"metal1": {"vms": FOUND["metal1"]}}, [{"name": "master", "state": "running", "phase": "precopy", "host": "metal1"}], {"c1": "metal1"}),
         lambda found: not found["ok"] and "DOWN controller c1: does not answer (on metal1)" in found["lines"] and found["vms"]["running"] == 1,
-    ),
-    "unknown_variables": (
-        {"c1": {"galera_setings": 1, "galera_settings": 1, "rack": 2, "footprint_other_variables": ["galera_x*"], "galera_xy": 1}},
-        (),
-        lambda found: found == ["galera_setings: is not a variable of this collection (set for c1). Did you mean galera_settings?"],
     ),
     "vm_standbys": (
         [{"id": "m", "disks": [{"size": "1GiB"}], "standby": "metal2"}, {"id": "n"}],

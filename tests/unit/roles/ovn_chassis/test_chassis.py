@@ -66,17 +66,17 @@ def test_the_controller_is_restarted_without_removing_its_flows(need: str, tmp_p
 @pytest.mark.parametrize(
     "groups, options, observer, bridges",
     [
-        ({"witness": ["metal2"], "compute": ["metal1"]}, None, "footprint-observer-metal2", []),
+        ({"witness": ["metal2"], "compute": ["metal1"]}, None, "footprint-observer-metal2", {}),
         # one that is a gateway as well
-        ({"witness": ["metal2"], "ovn_chassis": ["metal2"]}, "enable-chassis-as-gw", "", ["br-b", "br-ex"]),
-        ({"compute": ["metal2"]}, "enable-chassis-as-gw", "", ["br-b", "br-ex"]),
+        ({"witness": ["metal2"], "ovn_chassis": ["metal2"]}, "enable-chassis-as-gw", "", {"br-b": ["ov-br-b"], "br-ex": ["eno2"]}),
+        ({"compute": ["metal2"]}, "enable-chassis-as-gw", "", {"br-b": ["ov-br-b"], "br-ex": ["eno2"]}),
     ],
 )
 def test_a_witness_has_no_provider_networks_and_observes(
-    groups: dict[str, list[str]], options: str | None, observer: str, bridges: list[str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    groups: dict[str, list[str]], options: str | None, observer: str, bridges: dict[str, list[str]], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     units, _asked = connected(tmp_path, monkeypatch, "", **groups)
     (call,) = [json.loads(line) for line in (tmp_path / "calls").read_text("utf-8").splitlines() if '"name": "ovn_chassis"' in line]
     given = call["arguments"]
     assert (given["external_ids"]["ovn-cms-options"], given["observer"]) == (options, observer)
-    assert sorted(bridge["name"] for bridge in given["bridges"]) == bridges and any("uplink" in unit["name"] for unit in units) == bool(bridges)
+    assert {bridge["name"]: bridge["ports"] for bridge in given["bridges"]} == bridges and any("uplink" in unit["name"] for unit in units) == bool(bridges)

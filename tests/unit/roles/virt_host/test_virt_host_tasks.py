@@ -36,4 +36,4 @@ def test_provisioning_a_host_without_a_change_has_at_most_fifteen_tasks() -> Non
 
 
 def test_the_supported_distributions_are_there() -> None:
-    assert {path.stem for path in DISTRIBUTIONS} == {"Debian", "Debian-13", "Ubuntu", "RedHat-9"}
+    assert {path.stem for path in DISTRIBUTIONS} == {"Debian", "Debian-13", "RedHat-9"}

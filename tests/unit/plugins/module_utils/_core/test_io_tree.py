@@ -96,6 +96,47 @@ def test_only_regular_files_are_read(folders):
             tree.write(path, "x")
 
 
+def test_a_file_that_is_too_large_is_not_read(folders):
+    tree, top, _outside = folders
+    (top / "file").write_bytes(b"x" * 10)
+    assert (tree.read("file", most=10), tree.read("file", most=9)) == (b"x" * 10, None)
+
+
+def test_a_file_that_grows_while_it_is_read_takes_no_memory(folders, monkeypatch):
+    tree, top, _outside = folders
+    with (top / "file").open("wb") as stream:
+        stream.truncate(2**40)
+    real = os.fstat
+    # the size before a container enlarged it
+    monkeypatch.setattr(io_tree.os, "fstat", lambda handle: types.SimpleNamespace(st_mode=real(handle).st_mode, st_size=10))
+    assert tree.read("file", most=10) is None
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_not_read(folders, monkeypatch):
+    tree, top, _outside = folders
+    os.mkfifo(top / "file")
+    regular = (top / "etc" / "regular").write_text("x") and os.stat(top / "etc" / "regular")
+    # what it was before
+    monkeypatch.setattr(tree, "status", lambda path, follow: regular)
+    assert tree.read("file") is None
+
+
+def test_a_new_folder_that_is_replaced_by_a_link_does_not_change_the_host(folders, monkeypatch):
+    tree, top, outside = folders
+    outside.chmod(0o711)
+    made = os.mkdir
+
+    def mkdir(name, mode, *, dir_fd):
+        made(name, mode, dir_fd=dir_fd)
+        os.rmdir(name, dir_fd=dir_fd)
+        os.symlink(outside, name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(io_tree.os, "mkdir", mkdir)
+    with pytest.raises(BackendError, match="cannot be used"):
+        tree.make_folder("/new")
+    assert outside.stat().st_mode & 0o777 == 0o711 and (top / "new").is_symlink()
+
+
 def test_an_old_kernel_is_refused(folders, monkeypatch):
     tree, top, _outside = folders
     (top / "etc/a").write_text("x")

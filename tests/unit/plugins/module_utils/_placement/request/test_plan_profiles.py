@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_losses import ha_grade, quorums
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.plan_profiles import dedicated_nodes, reduced_vms, services, wanted_servers
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.plan_profiles import reduced_vms, services, wanted_servers
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_placement import plan_placement
 from tests.support.placement import question, servers
 
@@ -63,7 +63,7 @@ def test_the_tables_are_those_that_were_printed(profile):
 
 @pytest.mark.parametrize(("profile", "total"), TOTALS.items())
 def test_the_planner_needs_exactly_the_printed_total_of_nodes(profile, total):
-    assert dedicated_nodes(profile) == total
+    assert sum(entry["count"] for entry in wanted_servers(profile)) == total
     enough = plan_placement(question(servers(*[64] * total), wanted=wanted_servers(profile)))
     assert enough.feasible and {match.server for match in enough.matches} == set(range(total))
     short = plan_placement(question(servers(*[64] * (total - 1)), wanted=wanted_servers(profile)))
@@ -80,4 +80,4 @@ def test_there_are_no_other_profiles():
     with pytest.raises(InputError) as caught:
         services("200")
     assert caught.value.path == "profile"
-    assert services("reduced") == () and dedicated_nodes("reduced") == 0
+    assert services("reduced") == () and wanted_servers("reduced") == []
