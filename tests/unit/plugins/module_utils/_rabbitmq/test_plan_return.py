@@ -47,7 +47,7 @@ def test_groups_since_all_were_running(before: Saved, after: tuple[str, ...]) ->
         ({"a": saved("abc"), "b": saved("abc"), "c": None}, "a", "c"),
         ({"a": None, "b": saved("abc"), "c": saved("abc")}, "b", "a"),
         ({"a": saved("abc"), "b": None, "c": None}, None, "bc"),
-        # a was disconnected and paused, the others served and stopped: it is not first, whoever else is missing
+        # a was disconnected and paused, the others served and stopped: it is not first, also without another one
         ({"a": saved("a", "abc"), "b": saved("bc", "abc"), "c": saved("bc", "abc")}, "b", ""),
         ({"a": saved("a", "abc"), "b": saved("bc", "abc"), "c": None}, "b", "c"),
         # ... also if it lost power before it noticed
@@ -64,6 +64,8 @@ def test_groups_since_all_were_running(before: Saved, after: tuple[str, ...]) ->
         # a and b served, then b and c, in which order is known by b only
         ({"a": saved("ab", "abc"), "b": saved("bc", "abc", "ab"), "c": saved("bc", "abc")}, "b", ""),
         ({"a": saved("ab", "abc"), "b": None, "c": saved("bc", "abc")}, None, "b"),
+        # c had seen b for longer than a before all of this; b was in a later group, too
+        ({"a": None, "b": saved("bc", "abc", "ab"), "c": saved("c", "abc", "bc")}, "b", "a"),
         # one has lost its record, or its disk
         ({"a": saved("a"), "b": saved("abc"), "c": saved("abc")}, "b", "a"),
         ({"a": saved("a"), "b": saved("abc"), "c": None}, None, "ac"),
