@@ -225,6 +225,19 @@ def test_a_paused_member_is_restarted_and_one_that_runs_alone_is_not(cluster: Cl
     assert len(done) == 1
 
 
+def test_with_khepri_the_members_are_asked_of_the_broker(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.start("rabbit@a")
+    one, member = cluster.guards["rabbit@a"], cluster.members["rabbit@a"]
+    (member.home / "mnesia" / "rabbit@a-feature_flags").write_text("[khepri_db].\n")
+    (member.data / "cluster_nodes.config").unlink()
+    cluster.active.add("rabbit@a")
+    for answer, wanted in ((json.dumps({"disk_nodes": ALL[::-1]}), ALL), ("", ALL), (json.dumps({"disk_nodes": ALL[:2]}), ALL[:2])):
+        monkeypatch.setattr(one, "tool", lambda *_words, answer=answer: answer)
+        one.looked = -100.0
+        one.look()
+        assert json.loads(member.record.read_text()) == [wanted]
+
+
 def test_a_partitioned_member_is_restarted_at_the_second_look(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.start("rabbit@a")
     one, done = cluster.guards["rabbit@a"], []
