@@ -35,14 +35,18 @@ import typing as t
 from rabbitmq_return import First, Saved, add_group, first_member, has_majority
 
 SETTINGS = pathlib.Path("/usr/local/lib/reduced.footprint/rabbitmq_guard.json")
-#: Seconds between two looks; between two looks with the tool of RabbitMQ; before a partitioned member is restarted; for which a vote counts.
-PAUSE, TOOL, HOLD, VOTE = 1.0, 60.0, 20.0, 300.0
+#: Seconds between two looks; between two looks with the tool of RabbitMQ, and those without a majority; before a partitioned member is restarted; for
+#: which a vote counts.
+PAUSE, TOOL, SOON, HOLD, VOTE = 1.0, 60.0, 5.0, 20.0, 300.0
 #: Seconds for an answer, and its maximum size.
 ANSWER, SIZE = 3.0, 65536
 #: Content of the file that lets the broker start without the others, if this guard wrote it; that of an operator is empty.
 OWN = b"guard"
 # not the wrapper in /usr/sbin, which logs a session of su each time
 CTL = "/usr/lib/rabbitmq/bin/rabbitmqctl"
+#: Whether the broker is running, and whether it waits for the others after a pause: one that an operator, or the role, has stopped does not.
+STATE = "{rabbit:is_running(), is_pid(whereis(rabbit_outside_app_process))}."
+RUNNING, PAUSED = "{true,false}", "{false,true}"
 _NODE = re.compile(r"'?([A-Za-z0-9_-]+@[A-Za-z0-9_.:-]+)'?")
 
 
@@ -70,6 +74,8 @@ class Member:
         self.data = self.home / "mnesia" / self.node
         # not in the data directory: the broker takes itself for a new one only if that is empty
         self.record, self.force = self.data.with_name(f"{self.node}-served.json"), self.data / "force_load"
+        # it was started as the first one, and others have not joined it yet
+        self.first = self.data.with_name(f"{self.node}-first")
 
     def saved(self) -> Saved:
         """Read what is saved on disk; empty without data."""
@@ -182,21 +188,26 @@ class Guard:
         saved, now = self.member.saved(), time.monotonic()
         minority = len(saved.known) > 1 and not has_majority(saved)
         self.alone &= minority
-        if minority and not self.member.decides() and now - self.looked > 5 and self.active():
-            self.looked, running = now, self.tool("eval", "rabbit:is_running().").strip()
-            self.alone = running == "true"
-            # read again: it may have returned meanwhile
-            if running == "false" and not has_majority(self.member.saved()):
+        if not minority:
+            self.member.first.unlink(missing_ok=True)
+        if now - self.looked <= (HOLD if self.suspected else SOON if minority else TOOL) or not self.active():
+            return
+        self.looked, status = now, {} if minority else self.status()
+        if not status and not self.member.decides():
+            state = self.tool("eval", STATE).strip()
+            # one that is partitioned runs alone, too, but others must not start because of it
+            self.alone = minority and state == RUNNING and self.member.first.exists()
+            if state == PAUSED:
                 self.restart("paused: it starts again after a member that served last")
-        elif now - self.looked > (HOLD if self.suspected else TOOL) and self.active():
-            self.looked, status = now, self.status()
-            stuck = is_stuck(status)
-            if self.member.decides() and status.get("disk_nodes"):
-                # the broker has no file with its members then
-                self.member.keep([sorted(status["disk_nodes"])])
-            if stuck and self.suspected:
-                self.restart(f"partitioned in a minority for {HOLD:.0f} s although the others are connected")
-            self.suspected = now if stuck and not self.suspected else 0.0
+                return
+            status = self.status()
+        if self.member.decides() and status.get("disk_nodes"):
+            # the broker has no file with its members then
+            self.member.keep([sorted(status["disk_nodes"])])
+        stuck = is_stuck(status)
+        if stuck and self.suspected:
+            self.restart(f"partitioned in a minority for {HOLD:.0f} s although the others are connected")
+        self.suspected = now if stuck and not self.suspected else 0.0
 
     def status(self) -> dict[str, t.Any]:
         """Ask the local member; one that does not answer is not stuck, systemd handles it."""
@@ -251,17 +262,22 @@ def serve(member: Member) -> None:
 def may_start(member: Member) -> str:
     """Return why this member must wait, empty if it may start."""
     saved = member.saved()
+    member.first.unlink(missing_ok=True)
     if text(member.force).encode() == OWN:
         # from a start that did not succeed: others may have served since
         member.force.unlink()
     if len(saved.known) < 2 or member.decides():
         return ""
     answers = {node: member.ask(node) for node in {*member.members, *saved.known} if node != member.node}
-    if any(answer and answer.get("running") for answer in answers.values()):
-        with contextlib.suppress(FileNotFoundError):
-            member.force.unlink()
-        return ""
+    running = [node for node, answer in answers.items() if answer and answer.get("running")]
+    if running:
+        member.force.unlink(missing_ok=True)
+        seen = {other: node for node in running for other in (saved_of(answers[node]) or saved).seen if other in answers}
+        cut = sorted(other for other in seen if not answers[other])
+        # it would pause again at once
+        return f"waiting until {', '.join(cut)} can be reached, which {seen[cut[0]]} sees" if cut else ""
     if member.force.exists():
+        member.first.touch()
         return ""
     found = first_member({**{node: saved_of(answer) for node, answer in answers.items()}, member.node: saved}, member.witnesses)
     if found.node != member.node:
@@ -269,6 +285,7 @@ def may_start(member: Member) -> str:
     votes = [node for node in saved.known if (member.ask(node, member.node) or {}).get("vote") == member.node]
     if 2 * len(votes) <= len(saved.known):
         return f"this member served last, but has the votes of {', '.join(votes) or 'no member'} only"
+    member.first.touch()
     replace(member.force, OWN)
     return ""
 

@@ -111,7 +111,8 @@ def test_a_member_that_was_disconnected_waits_for_one_that_served_last(cluster: 
     assert cluster.why("rabbit@a") == "waiting for rabbit@b, which served last" == cluster.why("rabbit@c")
     assert not cluster.why("rabbit@b")
     assert cluster.members["rabbit@b"].force.read_bytes() == b"guard"
-    # b runs alone at first
+    # b runs alone at first, and says so only then
+    assert cluster.members["rabbit@b"].first.exists()
     cluster.saw("rabbit@b", "rabbit@b")
     cluster.active.add("rabbit@b")
     assert cluster.why("rabbit@a")
@@ -145,12 +146,23 @@ def test_members_that_see_different_others_do_not_both_start(cluster: Cluster) -
     assert not cluster.why("rabbit@c")
 
 
+def test_a_member_that_sees_only_one_of_two_connected_members_waits(cluster: Cluster) -> None:
+    cluster.saw("rabbit@c", "rabbit@b", "rabbit@c")
+    cluster.start("rabbit@c")
+    cluster.active.add("rabbit@c")
+    assert cluster.why("rabbit@a") == "waiting until rabbit@b can be reached, which rabbit@c sees"
+    cluster.start("rabbit@b")
+    assert not cluster.why("rabbit@a")
+
+
 def test_an_operator_forces_a_start_unless_a_member_is_running(cluster: Cluster) -> None:
     member = cluster.members["rabbit@a"]
     member.force.write_bytes(b"")
     assert not cluster.why("rabbit@a") and member.force.exists()
     cluster.start("rabbit@b")
     cluster.active.add("rabbit@b")
+    cluster.guards["rabbit@b"].alone = True
+    cluster.saw("rabbit@b", "rabbit@b")
     assert not cluster.why("rabbit@a") and not member.force.exists()
     # what the guard itself left behind when a start did not succeed does not force one
     cluster.active.clear()
@@ -204,7 +216,7 @@ def test_a_paused_member_is_restarted_and_one_that_runs_alone_is_not(cluster: Cl
     cluster.start("rabbit@a")
     one, done = cluster.guards["rabbit@a"], []
     monkeypatch.setattr(one, "restart", done.append)
-    said = {"eval": "false\n"}
+    said = {"eval": "{false,true}\n"}
     monkeypatch.setattr(one, "tool", lambda *words: said.get(words[0], ""))
     cluster.saw("rabbit@a", "rabbit@a")
     # it is starting, or stopped by an operator
@@ -213,16 +225,24 @@ def test_a_paused_member_is_restarted_and_one_that_runs_alone_is_not(cluster: Cl
     cluster.active.add("rabbit@a")
     one.look()
     assert done == ["paused: it starts again after a member that served last"]
-    for other in ("true\n", "", "nonsense"):
+    # it runs alone, an operator has stopped the broker, or it does not answer
+    for other in ("{true,false}\n", "{false,false}\n", "", "nonsense"):
         said["eval"], one.looked = other, 0.0
+        cluster.members["rabbit@a"].first.touch()
         one.look()
-        assert one.alone == (other == "true\n")
+        assert one.alone == (other == "{true,false}\n")
     assert len(done) == 1
+    # paused because it sees only some of the others, which its files do not show
+    cluster.saw("rabbit@a", *ALL[:2])
+    said["eval"], one.looked = "{false,true}\n", -100.0
+    one.look()
+    assert len(done) == 2
+    cluster.saw("rabbit@a", "rabbit@a")
     # with Khepri the broker returns by itself
     (cluster.members["rabbit@a"].home / "mnesia" / "rabbit@a-feature_flags").write_text("[khepri_db].\n")
-    said["eval"], one.looked = "false\n", 0.0
+    said["eval"], one.looked = "{false,true}\n", 0.0
     one.look()
-    assert len(done) == 1
+    assert len(done) == 2
 
 
 def test_with_khepri_the_members_are_asked_of_the_broker(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,10 +264,12 @@ def test_a_partitioned_member_is_restarted_at_the_second_look(cluster: Cluster, 
     cluster.active.add("rabbit@a")
     monkeypatch.setattr(one, "restart", done.append)
     status = {"disk_nodes": ALL, "running_nodes": ["rabbit@a"], "partitions": {"rabbit@a": ["rabbit@b"]}}
-    monkeypatch.setattr(one, "tool", lambda *_words: json.dumps(status))
+    monkeypatch.setattr(one, "tool", lambda *words: "{true,false}" if words[0] == "eval" else json.dumps(status))
+    # it is not the first one of a cluster that starts, so others must not start because of it
+    cluster.saw("rabbit@a", "rabbit@a")
     one.looked = -100.0
     one.look()
-    assert not done
+    assert not done and not one.answer("")["running"]
     one.look()
     assert not done
     one.looked -= 21
