@@ -118,10 +118,10 @@ class Member:
 
 
 def text(path: pathlib.Path) -> str:
-    """Return the text of a file, empty if it is missing or unreadable."""
+    """Return the text of a file, empty if it is missing. Any other error means that nothing is known, and is raised."""
     try:
-        return path.read_text("utf-8")
-    except (OSError, ValueError):
+        return path.read_text("utf-8", "replace")
+    except FileNotFoundError:
         return ""
 
 

@@ -212,6 +212,20 @@ def test_the_record_is_kept_and_a_damaged_one_is_none(cluster: Cluster) -> None:
         assert member.saved().served in ((), (("a",),))
 
 
+def test_a_record_that_cannot_be_read_is_unknown(cluster: Cluster) -> None:
+    """It is neither overwritten nor taken for an empty one."""
+    member = cluster.members["rabbit@b"]
+    cluster.start("rabbit@b", "rabbit@c")
+    member.record.unlink()
+    member.record.mkdir()
+    assert cluster.members["rabbit@c"].ask("rabbit@b") is None
+    assert cluster.why("rabbit@c") == "waiting for rabbit@a, rabbit@b, which may have served last"
+    with pytest.raises(OSError):
+        cluster.guards["rabbit@b"].look()
+    with pytest.raises(OSError):
+        cluster.why("rabbit@b")
+
+
 def test_a_paused_member_is_restarted_and_one_that_runs_alone_is_not(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.start("rabbit@a")
     one, done = cluster.guards["rabbit@a"], []
