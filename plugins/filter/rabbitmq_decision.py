@@ -16,7 +16,7 @@ author:
   - reduced.footprint authors (@reduced-footprint)
 description:
   - A running cluster is joined; a second one is never started. Otherwise the member that has contents starts a cluster, else the
-    first. A stopped cluster is started by the member that stopped last.
+    first. A stopped cluster is started by a member that served last.
   - A member that does not answer while no cluster is running, nodes of another cluster, a cookie that differs from that of the
     running cluster, and contents that joining would wipe are refused, with the reason.
 positional: nodes, force, gone, witnesses

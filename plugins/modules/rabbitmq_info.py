@@ -79,7 +79,7 @@ rabbitmq:
       description: Whether its broker is running.
       type: bool
     paused:
-      description: Whether the unit of a cluster member is active while its broker is not running, as in a minority.
+      description: Whether the unit of a cluster member is started while its broker is not running. It waits for others, as in a minority.
       type: bool
     ready:
       description: Whether it has no problems.
@@ -100,6 +100,13 @@ rabbitmq:
       description: Nodes that were running when it stopped.
       type: list
       elements: str
+    served:
+      description: Groups of nodes with a majority that it was in since all nodes were running, the last one at the end. Its guard keeps them.
+      type: list
+      elements: list
+    khepri:
+      description: Whether its metadata are in Khepri, the Raft store of RabbitMQ 4, and not in Mnesia.
+      type: bool
     partitions:
       description: Network partitions, by node the nodes that it is partitioned from.
       type: dict

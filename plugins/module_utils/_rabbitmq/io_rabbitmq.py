@@ -133,7 +133,31 @@ class RabbitMq:
         """Read from the node's files the nodes of its cluster, and those running when it stopped. Empty if it has no data."""
         data = self.home / "mnesia" / self.node
         members, running = read_text(data / "cluster_nodes.config"), read_text(data / "nodes_running_at_shutdown")
+        if members is None and self.khepri() and self.served():
+            # the broker has no such files then
+            return self.served()[-1], ()
         return _nodes(members), _nodes(running)
+
+    def served(self) -> tuple[tuple[str, ...], ...]:
+        """Read the groups of nodes with a majority that the node was in, which its guard keeps. Empty if unknown."""
+        text = read_text(self.home / "mnesia" / f"{self.node}-served.json")
+        try:
+            return tuple(tuple(map(str, group)) for group in json.loads(text or "[]"))
+        except (TypeError, ValueError):
+            return ()
+
+    def khepri(self) -> bool:
+        """Return whether the node has its metadata in Khepri."""
+        return "khepri_db" in (read_text(self.home / "mnesia" / f"{self.node}-feature_flags") or "")
+
+    def enable_khepri(self) -> None:
+        """Move the metadata to Khepri, which cannot be undone."""
+        self._tool("rabbitmqctl", "enable_feature_flag", "--opt-in", "khepri_db", timeout=_LONG)
+
+    def note_members(self, members: t.Sequence[str]) -> None:
+        """Save the nodes of the cluster of a node with Khepri, as its guard does later."""
+        if self.khepri() and self.served()[-1:] != (tuple(sorted(members)),):
+            write_atomic(self.home / "mnesia" / f"{self.node}-served.json", json.dumps([sorted(members)]), 0o644)
 
     def texts(self) -> tuple[str, str]:
         """Return the contents of ``rabbitmq.conf`` and ``rabbitmq-env.conf``, empty if missing."""

@@ -8,11 +8,10 @@ Decisions that the RabbitMQ documentation leaves open:
 
 * A running cluster is joined; a second one is never started. Two clusters, or unlisted nodes, are refused.
 * No member is in a cluster yet: the one that has users, queues or virtual hosts starts, else a running one, else the first in the list.
-* All are stopped: a starting node waits for the nodes that were running when it stopped. So there must be a set of members that wait for
-  no node outside of it; the member that stopped last starts first. Otherwise refused, because messages may be lost; an operator may
-  force a member.
-* A witness has a vote, but no clients: it never starts a new cluster and need not answer. All members are stopped and wait only for a
-  witness that does not answer: the remaining majority starts without it, because a minority has confirmed nothing.
+* All are stopped or wait: one of the last group of members with a majority starts first (``plan_return``), which the guards of the members
+  arrange among themselves. Otherwise refused, because queues and messages may be lost; an operator may force a member.
+* With Khepri each majority of the members has all metadata, and starts by itself.
+* A witness has a vote, but no clients: it never starts a new cluster and need not answer.
 * A member without data that the others know has lost its disk: they forget it, then it joins again.
 """
 
@@ -21,6 +20,8 @@ from __future__ import annotations
 import dataclasses
 import re
 import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_return import Saved, first_member
 
 #: States of a member that has no clients, because it was to be restarted.
 MAINTENANCE = ("draining", "under maintenance", "drained")
@@ -34,9 +35,11 @@ class Member:
     :arg running: the broker is running.
     :arg known: nodes of its cluster as it knows them, itself included; empty if it has no data.
     :arg last: nodes that were running when it stopped, as it recorded them.
+    :arg served: groups of nodes with a majority that it was in since all were running.
+    :arg khepri: its metadata are in Khepri, not in Mnesia.
     :arg contents: what it has in addition to a fresh broker, as text; ``None`` if unknown.
     :arg cookie: ``same`` as requested, ``other`` or ``none``.
-    :arg paused: the Erlang VM is running and the broker is not, as in a minority.
+    :arg paused: its unit is started and the broker is not running: it waits for others.
     """
 
     name: str
@@ -44,6 +47,8 @@ class Member:
     running: bool = False
     known: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
+    served: tuple[tuple[str, ...], ...] = ()
+    khepri: bool = False
     contents: tuple[str, ...] | None = ()
     cookie: str = "same"
     paused: bool = False
@@ -58,6 +63,8 @@ class Member:
             running=bool(facts.get("running")),
             known=tuple(facts.get("members") or ()),
             last=tuple(facts.get("last_running") or ()),
+            served=tuple(tuple(group) for group in facts.get("served") or ()),
+            khepri=bool(facts.get("khepri")),
             contents=None if contents is None else tuple(contents),
             cookie=str(facts.get("cookie") or "none"),
             paused=bool(facts.get("paused")),
@@ -125,7 +132,7 @@ def _decide(
         return Decision("refuse", f"{force} is forced to start the cluster, but {why}.", hint="Force a member that answers, or none.")
     if force in witnesses:
         return Decision("refuse", f"{force} is forced to start the cluster, but is a witness.", hint="Force a member that has clients.")
-    known = [member for member in members.values() if member]
+    known = _with_known([member for member in members.values() if member])
     missing = tuple(name for name, member in members.items() if not member)
     clustered = [member for member in known if member.clustered]
     refused = _unlisted(clustered, nodes, gone) or _two_clusters(clustered) or _cookies(clustered)
@@ -147,9 +154,18 @@ def _decide(
         if not start and not join and not forget:
             return Decision("none", "all members that answer are in the running cluster.", alive[0].name)
         return Decision("join" if join else "start", f"{alive[0].name} is in a running cluster.", alive[0].name, start, join, forget)
-    if any(member.paused for member in clustered) and len(lost) * 2 >= len(listed):
+    if not force and any(member.paused for member in clustered) and len(lost) * 2 >= len(listed):
         return _majority_lost(lost, clustered, nodes)
     return _restart(clustered, listed, nodes, join, forget, force, witnesses)
+
+
+def _with_known(members: t.Sequence[Member]) -> list[Member]:
+    """Complete stopped members with Khepri, whose files do not name the cluster, with what the others know."""
+    lists = {node: member.known for member in members for node in member.known if member.clustered}
+    return [
+        dataclasses.replace(member, known=lists.get(member.node, member.known)) if member.khepri and not member.running and not member.clustered else member
+        for member in members
+    ]
 
 
 def _size_warnings(size: int) -> tuple[str, ...]:
@@ -182,7 +198,7 @@ def _majority_lost(lost: t.Sequence[str], left: t.Sequence[Member], nodes: t.Map
     return Decision(
         "refuse",
         f"{names} lost their data, half of the cluster or more: {keeps} has no majority and is paused, and most replicas of quorum queues were there.",
-        hint=f"Restore the data. If it is lost permanently, stop the service on {keeps} and set rabbitmq_force_boot to one of these members.",
+        hint=f"Restore the data. If it is lost permanently, set rabbitmq_force_boot to one of {keeps}.",
     )
 
 
@@ -256,39 +272,27 @@ def _restart(
     force: str | None,
     witnesses: t.Sequence[str],
 ) -> Decision:
-    """Decide when all members are stopped."""
+    """Decide when no member is running."""
     chosen = [member for member in clustered if member.name == force]
     if force and not chosen:
         return Decision("refuse", f"{force} is forced to start the cluster, but has no data of it.", hint="Force a member that has data.")
-    ready = sorted(_closed(clustered), key=lambda member: len(member.last))
-    awaited = sorted(set(listed) - {member.node for member in clustered})
-    if not ready and not chosen and all(node in [nodes.get(name) for name in witnesses] for node in awaited) and len(clustered) * 2 > len(listed):
-        # the member that stopped last waits for the fewest others
-        chosen = sorted((member for member in clustered if member.name not in witnesses), key=lambda member: len(member.last or member.known))
-    if not ready and not chosen:
-        names = [name for name, node in nodes.items() if node in awaited] or awaited
-        return Decision(
-            "refuse",
-            f"all members are stopped, and {', '.join(names)} was running when the others stopped: it may hold newer messages, and they wait for it.",
-            hint="Start that member, or set rabbitmq_force_boot to the member to start from.",
-        )
-    first = (ready or chosen)[0]
-    order = (first.name, *(member.name for member in clustered if member is not first))
-    reason = f"all members are stopped; {first.name} stopped last."
-    if not ready:
-        reason = f"{first.name} was forced by the operator." if force else f"all members with clients are stopped; {first.name} starts without the witness."
-    return Decision("start", reason, first.name, order, join, forget, forced=not ready)
-
-
-def _closed(members: t.Sequence[Member]) -> list[Member]:
-    """Return the largest set of members in which no member waits for a node outside of it."""
-    left = list(members)
-    while True:
-        nodes = {member.node for member in left}
-        stay = [member for member in left if set(member.last or member.known) <= nodes]
-        if len(stay) == len(left):
-            return left
-        left = stay
+    names = {node: name for name, node in nodes.items()}
+    first, awaited = chosen[0].node if force else None, tuple(sorted(set(listed) - {member.node for member in clustered}))
+    if not force and any(member.khepri for member in clustered):
+        first = clustered[0].node if 2 * len(clustered) > len(listed) else None
+    elif not force:
+        there = {member.node: Saved(member.known, member.last, member.served) for member in clustered}
+        found = first_member({**dict.fromkeys(listed), **there}, [nodes[name] for name in witnesses if name in nodes])
+        first, awaited = found.node, found.missing
+    if not first:
+        if awaited:
+            why = f"no member is running, and {', '.join(names.get(node, node) for node in awaited)} may have served last: it may hold newer queues and messages."
+        else:
+            why = "no member is running, and the members do not agree on who served last."
+        return Decision("refuse", why, hint="Start that member, or set rabbitmq_force_boot to the member to start from.")
+    order = (names[first], *(member.name for member in clustered if member.node != first))
+    reason = f"{names[first]} was forced by the operator." if force else f"no member is running; {names[first]} served last."
+    return Decision("start", reason, names[first], order, join, forget, forced=bool(force))
 
 
 def problems(status: t.Mapping[str, t.Any] | None, node: str, expected: t.Sequence[str] = ()) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_r
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_schema import contents
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_tls import between_nodes, listens
 
+#: First version whose documentation recommends Khepri.
+KHEPRI_SINCE = 4
 _PAUSE = 1.0
 # Seconds. A paused broker starts by itself when it sees a majority again; one that a killed run has stopped does not.
 _PATIENCE = 20.0
@@ -37,7 +39,8 @@ class MemberRequest:
     :arg seed: node whose cluster it must be in; ``None`` for the first member.
     :arg forget: nodes that the cluster must forget.
     :arg config_files: a server that was started before one of these was written is restarted.
-    :arg force_boot: start without the nodes that were running when it stopped.
+    :arg khepri: the first member of a new cluster keeps its metadata in Khepri, if its version supports it.
+    :arg force_boot: start without the nodes that it would wait for.
     :arg wait_timeout: seconds until it must be healthy.
     """
 
@@ -46,6 +49,7 @@ class MemberRequest:
     forget: tuple[str, ...] = ()
     config_files: tuple[str, ...] = ()
     force_boot: bool = False
+    khepri: bool = False
     wait_timeout: float = 600
 
 
@@ -123,13 +127,15 @@ def _probe(broker: RabbitMq, cookie: str | None, expected: t.Sequence[str]) -> d
         "node": broker.node,
         "alive": status is not None,
         "running": running,
-        # a node whose broker is stopped does not return cluster_status, so the unit shows that the Erlang VM is running
-        "paused": unit == "active" and not running and len(members) > 1,
+        # a node whose broker is stopped does not return cluster_status, so the unit shows that it waits
+        "paused": unit in _UP and not running and len(members) > 1,
         "ready": not found_problems,
         "problems": list(found_problems),
         "members": list(members),
         "running_nodes": running_nodes,
         "last_running": list(last),
+        "served": [list(group) for group in broker.served()],
+        "khepri": broker.khepri(),
         "partitions": dict((status or {}).get("partitions") or {}),
         "alarms": [alarm_text(alarm) for alarm in (status or {}).get("alarms") or ()],
         "maintenance": ((status or {}).get("maintenance_status") or {}).get(broker.node),
@@ -178,7 +184,18 @@ def ensure(
         _forget(request, broker, broker.node)
     if "revive" in actions:
         broker.revive()
-    return MemberResult(bool(actions), actions, before, _wait(request, broker, cookie, sleep))
+    if "enable Khepri" not in actions and _wants_khepri(request, _probe(broker, cookie, ())):
+        actions += ("enable Khepri",)
+    if "enable Khepri" in actions:
+        broker.enable_khepri()
+    after = _wait(request, broker, cookie, sleep)
+    broker.note_members(after["members"])
+    return MemberResult(bool(actions), actions, before, after)
+
+
+def _wants_khepri(request: MemberRequest, facts: t.Mapping[str, t.Any]) -> bool:
+    new = request.seed is None and facts["running"] and len(facts["members"]) == 1 and not facts["contents"]
+    return request.khepri and new and not facts["khepri"] and int(str(facts["version"] or "0").split(".")[0]) >= KHEPRI_SINCE
 
 
 def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], broker: RabbitMq) -> tuple[str, ...]:
@@ -197,8 +214,11 @@ def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], broker: RabbitMq
     newer = up and int(broker.newest(request.config_files)) > started
     if new_cookie:
         actions.append("set the cookie")
-    if not up:
-        actions += ["force the start", "start"] if request.force_boot else ["start"]
+    if request.force_boot and not facts["running"]:
+        # also one that waits for others
+        actions += ["force the start", "restart" if up else "start"]
+    elif not up:
+        actions.append("start")
     elif (newer or new_cookie or request.state == "restarted") and request.state != "started":
         actions.append("restart")
     if request.state != "started":
@@ -208,6 +228,8 @@ def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], broker: RabbitMq
             actions.append("forget")
         if facts["maintenance"] in MAINTENANCE and "restart" not in actions:
             actions.append("revive")
+        if _wants_khepri(request, facts):
+            actions.append("enable Khepri")
     return tuple(actions)
 
 

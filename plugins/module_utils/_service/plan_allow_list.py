@@ -50,9 +50,9 @@ SERVICES: t.Mapping[str, Listening] = types.MappingProxyType(
             ("mariadb.service", "footprint-galera-check.socket"),
         ),
         "rabbitmq": Listening(
-            # 4369 port mapper, 25672 connections between members, 26000 and up replication of streams, 35672 and up command line tools
+            # 4369 port mapper, 25672 connections between members, 25673 their guards, 26000 and up replication of streams, 35672 and up command line tools
             (
-                Access(PEERS, ("4369", "rabbitmq_distribution_port:25672", "26000-26500", "35672-35682")),
+                Access(PEERS, ("4369", "rabbitmq_distribution_port:25672", "rabbitmq_guard_port:25673", "26000-26500", "35672-35682")),
                 Access(SERVERS, ("rabbitmq_tls_port:5671", "rabbitmq_port:5672")),
             ),
             ("rabbitmq-server.service", "epmd.socket"),

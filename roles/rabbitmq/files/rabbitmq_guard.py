@@ -2,23 +2,52 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Restart a member that continues to run in a minority, after a partition has ended.
+"""Let a member start only after those that served last, and restart it when it does not return by itself.
 
-``rabbitmq_guard.py UNIT SECONDS``, started by a timer on every member. RabbitMQ stops a member in a minority itself (``pause_minority``) while
-it does not see the others. A member that was suspended for longer than ``net_ticktime`` sees them again at once: it is not paused, and remains
-partitioned until it is restarted.
+``rabbitmq_guard.py serve``, a service on every member, keeps the groups of members that served, and answers the other members. It restarts a paused
+member, which would start with old queues and users as soon as it sees the others, and a member that continues to run in a minority after a partition has
+ended: one that was suspended for longer than ``net_ticktime`` sees the others again at once and is not paused.
+
+``rabbitmq_guard.py wait`` runs before the broker starts, and ends when it may start: a member is running, or this member served last and a
+majority gave it their votes. The decision is in ``rabbitmq_return``. With Khepri, the Raft metadata store, the broker decides itself.
+
+Members prove with the Erlang cookie that they are members.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import hmac
 import json
+import os
+import pathlib
+import re
+import secrets
+import socket
+import socketserver
 import subprocess
 import sys
+import threading
 import time
 import typing as t
 
+from rabbitmq_return import First, Saved, add_group, first_member, has_majority
+
+SETTINGS = pathlib.Path("/usr/local/lib/reduced.footprint/rabbitmq_guard.json")
+#: Seconds between two looks; between two looks with the tool of RabbitMQ, and those without a majority; before a partitioned member is restarted; for
+#: which a vote counts.
+PAUSE, TOOL, SOON, HOLD, VOTE = 1.0, 60.0, 5.0, 20.0, 300.0
+#: Seconds for an answer, and its maximum size.
+ANSWER, SIZE = 3.0, 65536
+#: Content of the file that lets the broker start without the others, if this guard wrote it; that of an operator is empty.
+OWN = b"guard"
 # not the wrapper in /usr/sbin, which logs a session of su each time
-STATUS = ["/usr/lib/rabbitmq/bin/rabbitmqctl", "--quiet", "--formatter=json", "cluster_status"]
+CTL = "/usr/lib/rabbitmq/bin/rabbitmqctl"
+#: Whether the broker is running, and whether it waits for the others after a pause: one that an operator, or the role, has stopped does not.
+STATE = "{rabbit:is_running(), is_pid(whereis(rabbit_outside_app_process))}."
+RUNNING, PAUSED = "{true,false}", "{false,true}"
+_NODE = re.compile(r"'?([A-Za-z0-9_-]+@[A-Za-z0-9_.:-]+)'?")
 
 
 def is_stuck(status: t.Mapping[str, t.Any]) -> bool:
@@ -31,25 +60,260 @@ def is_stuck(status: t.Mapping[str, t.Any]) -> bool:
     return bool(status.get("partitions")) and 2 * len(running & members) <= len(members)
 
 
-def look() -> bool:
-    """Ask the local member; one that does not answer is not stuck, systemd handles it."""
-    done = subprocess.run(STATUS, capture_output=True, encoding="utf-8", check=False, timeout=60)
+class Member:
+    """The member on this host.
+
+    :arg settings: ``node``, ``unit``, ``home``, ``port``, ``members`` (node to address) and ``witnesses`` (nodes).
+    """
+
+    def __init__(self, settings: t.Mapping[str, t.Any]) -> None:
+        self.node, self.unit, self.port = str(settings["node"]), str(settings["unit"]), int(settings["port"])
+        self.members: dict[str, str] = dict(settings["members"])
+        self.witnesses = tuple(settings["witnesses"])
+        self.home = pathlib.Path(settings["home"])
+        self.data = self.home / "mnesia" / self.node
+        # not in the data directory: the broker takes itself for a new one only if that is empty
+        self.record, self.force = self.data.with_name(f"{self.node}-served.json"), self.data / "force_load"
+        # it was started as the first one, and others have not joined it yet
+        self.first = self.data.with_name(f"{self.node}-first")
+
+    def saved(self) -> Saved:
+        """Read what is saved on disk; empty without data."""
+        known, seen = (tuple(dict.fromkeys(_NODE.findall(text(self.data / name)))) for name in ("cluster_nodes.config", "nodes_running_at_shutdown"))
+        try:
+            served = tuple(tuple(map(str, group)) for group in json.loads(text(self.record) or "[]"))
+        except (TypeError, ValueError):
+            served = ()
+        return add_group(Saved(known, seen, served))
+
+    def decides(self) -> bool:
+        """Return whether the broker decides itself who starts first."""
+        return "khepri_db" in text(self.home / "mnesia" / f"{self.node}-feature_flags")
+
+    def keep(self, groups: t.Sequence[t.Sequence[str]] | None = None) -> None:
+        """Write the groups durably if they changed."""
+        saved = self.saved()
+        content = json.dumps(groups or saved.served)
+        if (groups or saved.known) and content != text(self.record):
+            replace(self.record, content.encode())
+
+    def proof(self, *words: str) -> str:
+        """Return a proof that only members can make."""
+        return hmac.new((self.home / ".erlang.cookie").read_bytes().strip(), "\0".join(words).encode(), hashlib.sha256).hexdigest()
+
+    def ask(self, node: str, candidate: str = "") -> dict[str, t.Any] | None:
+        """Ask the guard of a member for its state; ``None`` if it does not answer.
+
+        :arg candidate: node that requests its vote, empty for none.
+        """
+        nonce = secrets.token_hex(16)
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+            with socket.create_connection((self.members[node], self.port), ANSWER) as link:
+                link.settimeout(ANSWER)
+                link.sendall(json.dumps([nonce, candidate, self.proof("ask", nonce, candidate)]).encode() + b"\n")
+                body, proof = json.loads(link.makefile("rb").readline(SIZE))
+            if hmac.compare_digest(proof, self.proof("answer", nonce, node, body)):
+                return dict(json.loads(body))
+        return None
+
+
+def text(path: pathlib.Path) -> str:
+    """Return the text of a file, empty if it is missing. Any other error means that nothing is known, and is raised."""
     try:
-        return done.returncode == 0 and is_stuck(json.loads(done.stdout))
-    except ValueError:
-        return False
+        return path.read_text("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
 
 
-def main() -> None:
-    """Check, check again after a while, and restart the member."""
-    unit, hold = sys.argv[1], float(sys.argv[2])
-    if not look():
-        return
-    time.sleep(hold)
-    if look():
-        print(f"<4>partitioned in a minority for {hold:.0f} s although the others are connected: restarting {unit}", flush=True)
-        subprocess.run(["systemctl", "restart", unit], check=True)
+def replace(path: pathlib.Path, content: bytes) -> None:
+    """Replace a file atomically and durably."""
+    new = path.with_name(path.name + ".new")
+    with contextlib.suppress(FileNotFoundError):
+        new.unlink()
+    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def saved_of(answer: t.Mapping[str, t.Any] | None) -> Saved | None:
+    """Return what a member has saved from its answer; ``None`` if it is invalid."""
+    try:
+        known, seen, served = (answer or {})["saved"]
+        return Saved(tuple(map(str, known)), tuple(map(str, seen)), tuple(tuple(map(str, group)) for group in served))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+class Guard:
+    """The service on a member."""
+
+    def __init__(self, member: Member) -> None:
+        self.member = member
+        self.lock = threading.Lock()
+        self.vote, self.voted = "", 0.0
+        self.alone = False
+        self.looked = self.suspected = 0.0
+
+    def active(self) -> bool:
+        """Return whether the unit is active: the broker has started, and may be paused since."""
+        done = subprocess.run(["systemctl", "is-active", self.member.unit], capture_output=True, check=False, timeout=30)
+        return done.stdout.strip() == b"active"
+
+    def tool(self, *arguments: str) -> str:
+        """Return the output of the tool, empty if it fails."""
+        done = subprocess.run([CTL, "--quiet", *arguments], capture_output=True, encoding="utf-8", check=False, timeout=60)
+        return done.stdout if done.returncode == 0 else ""
+
+    def answer(self, candidate: str) -> dict[str, t.Any]:
+        """Return the state of this member, and give it a vote if no other member has it."""
+        saved = self.member.saved()
+        running = self.active() and (has_majority(saved) or self.alone)
+        with self.lock:
+            if time.monotonic() - self.voted > VOTE:
+                self.vote = ""
+            if candidate in self.member.members and self.vote in ("", candidate):
+                self.vote, self.voted = candidate, time.monotonic()
+            return {"saved": saved, "running": running, "vote": self.vote}
+
+    def look(self) -> None:
+        """Keep what is known, and restart a member that does not return by itself."""
+        self.member.keep()
+        saved, now = self.member.saved(), time.monotonic()
+        minority = len(saved.known) > 1 and not has_majority(saved)
+        self.alone &= minority
+        if not minority:
+            self.member.first.unlink(missing_ok=True)
+        if now - self.looked <= (HOLD if self.suspected else SOON if minority else TOOL) or not self.active():
+            return
+        self.looked, status = now, {} if minority else self.status()
+        if not status and not self.member.decides():
+            state = self.tool("eval", STATE).strip()
+            # one that is partitioned runs alone, too, but others must not start because of it
+            self.alone = minority and state == RUNNING and self.member.first.exists()
+            if state == PAUSED:
+                self.restart("paused: it starts again after a member that served last")
+                return
+            status = self.status()
+        if self.member.decides() and status.get("disk_nodes"):
+            # the broker has no file with its members then
+            self.member.keep([sorted(status["disk_nodes"])])
+        stuck = is_stuck(status)
+        if stuck and self.suspected:
+            self.restart(f"partitioned in a minority for {HOLD:.0f} s although the others are connected")
+        self.suspected = now if stuck and not self.suspected else 0.0
+
+    def status(self) -> dict[str, t.Any]:
+        """Ask the local member; one that does not answer is not stuck, systemd handles it."""
+        try:
+            return dict(json.loads(self.tool("--formatter=json", "cluster_status")))
+        except (TypeError, ValueError):
+            return {}
+
+    def restart(self, why: str) -> None:
+        """Restart the member."""
+        print(f"<4>{why}: restarting {self.member.unit}", flush=True)
+        subprocess.run(["systemctl", "restart", "--no-block", self.member.unit], check=False, timeout=60)
+
+
+class Handler(socketserver.StreamRequestHandler):
+    """Answers one question of another member."""
+
+    timeout = ANSWER
+
+    def handle(self) -> None:
+        guard: Guard = self.server.guard  # type: ignore[attr-defined]
+        with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, subprocess.TimeoutExpired):
+            nonce, candidate, proof = json.loads(self.rfile.readline(SIZE))
+            if hmac.compare_digest(proof, guard.member.proof("ask", nonce, candidate)):
+                body = json.dumps(guard.answer(candidate))
+                self.wfile.write(json.dumps([body, guard.member.proof("answer", nonce, guard.member.node, body)]).encode() + b"\n")
+
+
+class Server(socketserver.ThreadingTCPServer):
+    """Listens on the address of this member."""
+
+    allow_reuse_address = daemon_threads = True
+
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
+        super().__init__((guard.member.members[guard.member.node], guard.member.port), Handler)
+
+
+def serve(member: Member) -> None:
+    """Answer the other members, and look at this one."""
+    guard = Guard(member)
+    with Server(guard) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        while True:
+            try:
+                guard.look()
+            except (OSError, subprocess.TimeoutExpired) as error:
+                print(f"<4>{error}", flush=True)
+            time.sleep(PAUSE)
+
+
+def may_start(member: Member) -> str:
+    """Return why this member must wait, empty if it may start."""
+    saved = member.saved()
+    member.first.unlink(missing_ok=True)
+    if text(member.force).encode() == OWN:
+        # from a start that did not succeed: others may have served since
+        member.force.unlink()
+    if len(saved.known) < 2 or member.decides():
+        return ""
+    answers = {node: member.ask(node) for node in {*member.members, *saved.known} if node != member.node}
+    running = [node for node, answer in answers.items() if answer and answer.get("running")]
+    if running:
+        member.force.unlink(missing_ok=True)
+        seen = {other: node for node in running for other in (saved_of(answers[node]) or saved).seen if other in answers}
+        cut = sorted(other for other in seen if not answers[other])
+        # it would pause again at once
+        return f"waiting until {', '.join(cut)} can be reached, which {seen[cut[0]]} sees" if cut else ""
+    if member.force.exists():
+        member.first.touch()
+        return ""
+    found = first_member({**{node: saved_of(answer) for node, answer in answers.items()}, member.node: saved}, member.witnesses)
+    if found.node != member.node:
+        return reason(found)
+    votes = [node for node in saved.known if (member.ask(node, member.node) or {}).get("vote") == member.node]
+    if 2 * len(votes) <= len(saved.known):
+        return f"this member served last, but has the votes of {', '.join(votes) or 'no member'} only"
+    member.first.touch()
+    replace(member.force, OWN)
+    return ""
+
+
+def reason(found: First) -> str:
+    """Return why another member starts first."""
+    if found.node:
+        return f"waiting for {found.node}, which served last"
+    if found.missing:
+        return f"waiting for {', '.join(found.missing)}, which may have served last"
+    return "the members do not agree on who served last: an operator must choose with rabbitmq_force_boot"
+
+
+def wait(member: Member) -> None:
+    """End when this member may start."""
+    said = None
+    while True:
+        try:
+            why = may_start(member)
+        except OSError as error:
+            why = str(error)
+        if not why:
+            return
+        if why != said:
+            print(f"<4>{why}", flush=True)
+        said = why
+        time.sleep(2 * PAUSE)
 
 
 if __name__ == "__main__":
-    main()
+    {"serve": serve, "wait": wait}[sys.argv[1]](Member(json.loads(SETTINGS.read_text("utf-8"))))

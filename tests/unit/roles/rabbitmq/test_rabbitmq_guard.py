@@ -2,16 +2,82 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+"""The guard of a member, on three loopback addresses with the files of a broker; systemctl and the tool of RabbitMQ are of the test."""
+
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import json
 import pathlib
-import runpy
+import socket
+import sys
+import threading
+import types
+import typing as t
 
 import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq import plan_return
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[4] / "roles" / "rabbitmq" / "files" / "rabbitmq_guard.py"
-is_stuck = runpy.run_path(str(SCRIPT))["is_stuck"]
 ALL = ["rabbit@a", "rabbit@b", "rabbit@c"]
+
+
+@pytest.fixture(name="guard", scope="module")
+def fixture_guard() -> t.Iterator[types.ModuleType]:
+    # the role installs the decision under this name next to the guard
+    sys.modules["rabbitmq_return"] = plan_return
+    spec = importlib.util.spec_from_file_location("rabbitmq_guard", SCRIPT)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["rabbitmq_return"]
+
+
+class Cluster:
+    """The members a, b and c with their files, and the guards of some of them."""
+
+    def __init__(self, guard: t.Any, folder: pathlib.Path) -> None:
+        self.guard, self.stack, self.active = guard, contextlib.ExitStack(), set[str]()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self.members, self.guards = {}, {}
+        for node in ALL:
+            home = folder / node
+            (home / "mnesia" / node).mkdir(parents=True)
+            (home / ".erlang.cookie").write_text("COOKIE")
+            addresses = {node: f"127.0.0.{number}" for number, node in enumerate(ALL, 1)}
+            settings = {"node": node, "unit": "x.service", "home": str(home), "port": port, "members": addresses, "witnesses": []}
+            self.members[node] = guard.Member(settings)
+            self.saw(node, *ALL)
+
+    def saw(self, node: str, *seen: str) -> None:
+        """Write the broker's files, as it does when a node appears or disappears."""
+        nodes = ",".join(f"'{one}'" for one in ALL)
+        data = self.members[node].data
+        (data / "cluster_nodes.config").write_text(f"{{[{nodes}],[{nodes}]}}.\n")
+        (data / "nodes_running_at_shutdown").write_text(f"[{','.join(seen)}].\n")
+        self.members[node].keep()
+
+    def start(self, *nodes: str) -> None:
+        for node in nodes:
+            guard = self.guard.Guard(self.members[node])
+            guard.active = lambda node=node: node in self.active
+            self.guards[node] = guard
+            server = self.stack.enter_context(self.guard.Server(guard))
+            threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+            self.stack.callback(server.shutdown)
+
+    def why(self, node: str) -> str:
+        return str(self.guard.may_start(self.members[node]))
+
+
+@pytest.fixture(name="cluster")
+def fixture_cluster(guard: t.Any, tmp_path: pathlib.Path) -> t.Iterator[Cluster]:
+    cluster = Cluster(guard, tmp_path)
+    with cluster.stack:
+        yield cluster
 
 
 @pytest.mark.parametrize(
@@ -29,9 +95,197 @@ ALL = ["rabbit@a", "rabbit@b", "rabbit@c"]
         (None, None, False),
     ],
 )
-def test_only_a_partitioned_member_of_a_minority_is_stuck(running, partitions, stuck):
-    assert is_stuck({"disk_nodes": ALL, "ram_nodes": [], "running_nodes": running, "partitions": partitions}) is stuck
+def test_only_a_partitioned_member_of_a_minority_is_stuck(guard: t.Any, running: t.Any, partitions: t.Any, stuck: bool) -> None:
+    assert guard.is_stuck({"disk_nodes": ALL, "ram_nodes": [], "running_nodes": running, "partitions": partitions}) is stuck
 
 
-def test_of_two_members_each_is_a_minority():
-    assert is_stuck({"disk_nodes": ALL[:2], "running_nodes": ["rabbit@a"], "partitions": {"rabbit@a": ["rabbit@b"]}})
+def test_of_two_members_each_is_a_minority(guard: t.Any) -> None:
+    assert guard.is_stuck({"disk_nodes": ALL[:2], "running_nodes": ["rabbit@a"], "partitions": {"rabbit@a": ["rabbit@b"]}})
+
+
+def test_a_member_that_was_disconnected_waits_for_one_that_served_last(cluster: Cluster) -> None:
+    cluster.saw("rabbit@b", *ALL[1:])
+    cluster.saw("rabbit@c", *ALL[1:])
+    cluster.saw("rabbit@a", "rabbit@a")
+    cluster.start(*ALL)
+    assert cluster.why("rabbit@a") == "waiting for rabbit@b, which served last" == cluster.why("rabbit@c")
+    assert not cluster.why("rabbit@b")
+    assert cluster.members["rabbit@b"].force.read_bytes() == b"guard"
+    # b runs alone at first, and says so only then
+    assert cluster.members["rabbit@b"].first.exists()
+    cluster.saw("rabbit@b", "rabbit@b")
+    cluster.active.add("rabbit@b")
+    assert cluster.why("rabbit@a")
+    cluster.guards["rabbit@b"].alone = True
+    assert not cluster.why("rabbit@a") and not cluster.why("rabbit@c")
+    assert not cluster.members["rabbit@a"].force.exists()
+
+
+def test_two_of_three_start_and_one_waits_for_the_others(cluster: Cluster) -> None:
+    cluster.start("rabbit@b", "rabbit@c")
+    assert cluster.why("rabbit@c") == "waiting for rabbit@b, which served last"
+    assert not cluster.why("rabbit@b")
+
+
+def test_silence_is_unknown(cluster: Cluster) -> None:
+    cluster.start("rabbit@c")
+    assert cluster.why("rabbit@c") == "waiting for rabbit@a, rabbit@b, which may have served last"
+
+
+def test_members_that_see_different_others_do_not_both_start(cluster: Cluster) -> None:
+    """A member has one vote for a while; the vote of a member that starts again is for itself again."""
+    cluster.saw("rabbit@c", "rabbit@c")
+    cluster.start(*ALL)
+    cluster.guards["rabbit@a"].answer("rabbit@a")
+    cluster.guards["rabbit@b"].answer("rabbit@a")
+    assert cluster.why("rabbit@c") == "this member served last, but has the votes of rabbit@c only"
+    cluster.guards["rabbit@b"].voted -= 301
+    assert not cluster.why("rabbit@c")
+    # the vote stays until it expires, and no other member gets it
+    assert cluster.members["rabbit@a"].ask("rabbit@b", "rabbit@a")["vote"] == "rabbit@c"
+    assert not cluster.why("rabbit@c")
+
+
+def test_a_member_that_sees_only_one_of_two_connected_members_waits(cluster: Cluster) -> None:
+    cluster.saw("rabbit@c", "rabbit@b", "rabbit@c")
+    cluster.start("rabbit@c")
+    cluster.active.add("rabbit@c")
+    assert cluster.why("rabbit@a") == "waiting until rabbit@b can be reached, which rabbit@c sees"
+    cluster.start("rabbit@b")
+    assert not cluster.why("rabbit@a")
+
+
+def test_an_operator_forces_a_start_unless_a_member_is_running(cluster: Cluster) -> None:
+    member = cluster.members["rabbit@a"]
+    member.force.write_bytes(b"")
+    assert not cluster.why("rabbit@a") and member.force.exists()
+    cluster.start("rabbit@b")
+    cluster.active.add("rabbit@b")
+    cluster.guards["rabbit@b"].alone = True
+    cluster.saw("rabbit@b", "rabbit@b")
+    assert not cluster.why("rabbit@a") and not member.force.exists()
+    # what the guard itself left behind when a start did not succeed does not force one
+    cluster.active.clear()
+    member.force.write_bytes(b"guard")
+    cluster.saw("rabbit@b", *ALL[1:])
+    assert cluster.why("rabbit@a") == "waiting for rabbit@b, which served last" and not member.force.exists()
+
+
+def test_a_new_member_and_one_with_khepri_do_not_wait(cluster: Cluster) -> None:
+    (cluster.members["rabbit@a"].home / "mnesia" / "rabbit@a-feature_flags").write_text("[khepri_db,quorum_queue].\n")
+    assert not cluster.why("rabbit@a")
+    (cluster.members["rabbit@b"].data / "cluster_nodes.config").unlink()
+    assert not cluster.why("rabbit@b")
+    (cluster.members["rabbit@c"].data / "cluster_nodes.config").write_text("{['rabbit@c'],['rabbit@c']}.")
+    assert not cluster.why("rabbit@c")
+
+
+def test_only_members_are_answered_and_believed(cluster: Cluster) -> None:
+    cluster.start("rabbit@b")
+    assert cluster.members["rabbit@a"].ask("rabbit@b")
+    (cluster.members["rabbit@a"].home / ".erlang.cookie").write_text("ANOTHER")
+    assert cluster.members["rabbit@a"].ask("rabbit@b", "rabbit@a") is None
+    (cluster.members["rabbit@a"].home / ".erlang.cookie").unlink()
+    assert cluster.members["rabbit@a"].ask("rabbit@b", "rabbit@a") is None
+    assert cluster.guards["rabbit@b"].vote == ""
+    for nonsense in (b"\n", b"[1]\n", b'{"a": 1}\n', b"[null, null, null]\n", b"\xff\n", b"x" * 100000):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.2", cluster.members["rabbit@b"].port), 5) as link:
+            link.sendall(nonsense)
+            link.shutdown(socket.SHUT_WR)
+            assert link.recv(100) == b""
+    (cluster.members["rabbit@a"].home / ".erlang.cookie").write_text("COOKIE")
+    assert cluster.members["rabbit@a"].ask("rabbit@b")
+
+
+@pytest.mark.parametrize("answer", [None, {}, {"saved": 1}, {"saved": [1, 2, 3]}, {"saved": [["rabbit@b"], []]}, {"saved": [["rabbit@b"], [], [1]]}])
+def test_an_answer_without_what_is_needed_is_silence(guard: t.Any, answer: t.Any) -> None:
+    assert guard.saved_of(answer) is None
+
+
+def test_the_record_is_kept_and_a_damaged_one_is_none(cluster: Cluster) -> None:
+    member = cluster.members["rabbit@a"]
+    cluster.saw("rabbit@a", "rabbit@a", "rabbit@c")
+    cluster.saw("rabbit@a", "rabbit@a")
+    assert json.loads(member.record.read_text()) == [ALL, ["rabbit@a", "rabbit@c"]]
+    for damaged in ("", "{", "7", "[1]", '{"a": 1}'):
+        member.record.write_text(damaged)
+        assert member.saved().served in ((), (("a",),))
+
+
+def test_a_record_that_cannot_be_read_is_unknown(cluster: Cluster) -> None:
+    """It is neither overwritten nor taken for an empty one."""
+    member = cluster.members["rabbit@b"]
+    cluster.start("rabbit@b", "rabbit@c")
+    member.record.unlink()
+    member.record.mkdir()
+    assert cluster.members["rabbit@c"].ask("rabbit@b") is None
+    assert cluster.why("rabbit@c") == "waiting for rabbit@a, rabbit@b, which may have served last"
+    with pytest.raises(OSError):
+        cluster.guards["rabbit@b"].look()
+    with pytest.raises(OSError):
+        cluster.why("rabbit@b")
+
+
+def test_a_paused_member_is_restarted_and_one_that_runs_alone_is_not(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.start("rabbit@a")
+    one, done = cluster.guards["rabbit@a"], []
+    monkeypatch.setattr(one, "restart", done.append)
+    said = {"eval": "{false,true}\n"}
+    monkeypatch.setattr(one, "tool", lambda *words: said.get(words[0], ""))
+    cluster.saw("rabbit@a", "rabbit@a")
+    # it is starting, or stopped by an operator
+    one.look()
+    assert not done
+    cluster.active.add("rabbit@a")
+    one.look()
+    assert done == ["paused: it starts again after a member that served last"]
+    # it runs alone, an operator has stopped the broker, or it does not answer
+    for other in ("{true,false}\n", "{false,false}\n", "", "nonsense"):
+        said["eval"], one.looked = other, 0.0
+        cluster.members["rabbit@a"].first.touch()
+        one.look()
+        assert one.alone == (other == "{true,false}\n")
+    assert len(done) == 1
+    # paused because it sees only some of the others, which its files do not show
+    cluster.saw("rabbit@a", *ALL[:2])
+    said["eval"], one.looked = "{false,true}\n", -100.0
+    one.look()
+    assert len(done) == 2
+    cluster.saw("rabbit@a", "rabbit@a")
+    # with Khepri the broker returns by itself
+    (cluster.members["rabbit@a"].home / "mnesia" / "rabbit@a-feature_flags").write_text("[khepri_db].\n")
+    said["eval"], one.looked = "{false,true}\n", 0.0
+    one.look()
+    assert len(done) == 2
+
+
+def test_with_khepri_the_members_are_asked_of_the_broker(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.start("rabbit@a")
+    one, member = cluster.guards["rabbit@a"], cluster.members["rabbit@a"]
+    (member.home / "mnesia" / "rabbit@a-feature_flags").write_text("[khepri_db].\n")
+    (member.data / "cluster_nodes.config").unlink()
+    cluster.active.add("rabbit@a")
+    for answer, wanted in ((json.dumps({"disk_nodes": ALL[::-1]}), ALL), ("", ALL), (json.dumps({"disk_nodes": ALL[:2]}), ALL[:2])):
+        monkeypatch.setattr(one, "tool", lambda *_words, answer=answer: answer)
+        one.looked = -100.0
+        one.look()
+        assert json.loads(member.record.read_text()) == [wanted]
+
+
+def test_a_partitioned_member_is_restarted_at_the_second_look(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.start("rabbit@a")
+    one, done = cluster.guards["rabbit@a"], []
+    cluster.active.add("rabbit@a")
+    monkeypatch.setattr(one, "restart", done.append)
+    status = {"disk_nodes": ALL, "running_nodes": ["rabbit@a"], "partitions": {"rabbit@a": ["rabbit@b"]}}
+    monkeypatch.setattr(one, "tool", lambda *words: "{true,false}" if words[0] == "eval" else json.dumps(status))
+    # it is not the first one of a cluster that starts, so others must not start because of it
+    cluster.saw("rabbit@a", "rabbit@a")
+    one.looked = -100.0
+    one.look()
+    assert not done and not one.answer("")["running"]
+    one.look()
+    assert not done
+    one.looked -= 21
+    one.look()
+    assert done == ["partitioned in a minority for 20 s although the others are connected"]

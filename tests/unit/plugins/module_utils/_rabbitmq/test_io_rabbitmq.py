@@ -103,6 +103,25 @@ def test_notes(broker: io_rabbitmq.RabbitMq, members: str | None, running: str |
     assert broker.noted() == wanted
 
 
+def test_with_khepri_the_record_of_the_guard_names_the_cluster(broker: io_rabbitmq.RabbitMq) -> None:
+    """RabbitMQ then deletes its files with the members."""
+    folder = broker.home / "mnesia"
+    folder.mkdir()
+    broker.note_members(["rabbit@m1"])
+    assert (broker.khepri(), broker.served(), broker.noted()) == (False, (), ((), ()))
+    (folder / "rabbit@m1-feature_flags").write_text("[implicit_default_bindings,\n khepri_db,\n quorum_queue].\n", "utf-8")
+    broker.note_members(["rabbit@m2", "rabbit@m1"])
+    assert (broker.khepri(), broker.noted()) == (True, (("rabbit@m1", "rabbit@m2"), ()))
+    for damaged in ("", "{", "7"):
+        (folder / "rabbit@m1-served.json").write_text(damaged, "utf-8")
+        assert (broker.served(), broker.noted()) == ((), ((), ()))
+
+
+def test_khepri_is_enabled_for_good(broker: io_rabbitmq.RabbitMq, tools: Tools) -> None:
+    broker.enable_khepri()
+    assert tools.asked[0][0][-3:] == ["enable_feature_flag", "--opt-in", "khepri_db"]
+
+
 def test_the_cookie_is_never_open_and_never_half(broker: io_rabbitmq.RabbitMq, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(io_rabbitmq.pwd, "getpwnam", lambda _name: pwd.getpwuid(os.geteuid()))
     assert broker.cookie() is None

@@ -32,6 +32,11 @@ def member(name: str, running: bool = True, last: t.Sequence[str] = ALL, known: 
     return Member(name, NODES[name], running=running, known=tuple(known), last=tuple(last), **given_values)
 
 
+def stopped(name: str, last: t.Sequence[str] = ALL, **given_values: t.Any) -> Member:
+    """One that saw a and then b stop, if they are not in ``last``."""
+    return member(name, False, last, served=(ALL, *([ALL[1:]] if ALL[0] not in last else [])), **given_values)
+
+
 def decided(*members: Member | None, force: str | None = None, gone: t.Sequence[str] = ()) -> Decision:
     return decide(dict(zip("abc", members)), dict(list(NODES.items())[: len(members)]), force, gone)
 
@@ -55,10 +60,19 @@ def decided(*members: Member | None, force: str | None = None, gone: t.Sequence[
         ([member("a", running=False), member("b"), member("c")], {}, "start", "b", ("a",), ()),
         ([member("a", known=ALL[:2]), member("b", known=ALL[:2]), fresh("c")], {}, "join", "a", (), ("c",)),
         ([None, member("b"), fresh("c")], {}, "join", "b", (), ("c",)),
-        # all stopped: the last one first, and none of those that wait for a missing member
-        ([member("a", False), member("b", False, ALL[1:]), member("c", False, ALL[2:])], {}, "start", "c", ("c", "a", "b"), ()),
+        # all stopped: the last one first
+        ([stopped("a"), stopped("b", ALL[1:]), stopped("c", ALL[2:])], {}, "start", "c", ("c", "a", "b"), ()),
         ([member("a", False), member("b", False), member("c", False)], {}, "start", "a", ("a", "b", "c"), ()),
-        ([None, member("b", False, ALL[1:]), member("c", False, ALL[2:])], {}, "start", "c", ("c", "b"), ()),
+        ([None, stopped("b", ALL[1:]), stopped("c", ALL[2:])], {}, "start", "c", ("c", "b"), ()),
+        # a was disconnected, the others served: it waits, also in a group of its own with one that does not answer
+        ([stopped("a"), stopped("b", ALL[1:]), None], {}, "start", "b", ("b", "a"), ()),
+        ([member("a", False, ALL[:1], served=(ALL,)), stopped("b", ALL[1:]), stopped("c", ALL[1:])], {}, "start", "b", ("b", "a", "c"), ()),
+        # a majority is enough, because one alone has not served; also while they wait for each other
+        ([member("a", False), member("b", False), None], {}, "start", "a", ("a", "b"), ()),
+        ([member("a", False, paused=True), None, member("c", False, paused=True)], {}, "start", "a", ("a", "c"), ()),
+        ([member("a", False), member("b", False), fresh("c")], {}, "start", "a", ("a", "b"), ("c",)),
+        # with Khepri any majority
+        ([member("a", False, ALL[:1], khepri=True), member("b", False, khepri=True), None], {}, "start", "a", ("a", "b"), ()),
         ([member("a", False, ALL[:2]), member("b", False, ALL[:2]), None], {}, "start", "a", ("a", "b"), ()),
         # the operator forces a member
         ([member("a", False), member("b", False), None], {"force": "b"}, "start", "b", ("b", "a"), ()),
@@ -83,10 +97,13 @@ def test_who_starts_and_who_joins(members: t.Any, options: t.Any, action: str, f
         ([fresh("a"), member("b", known=("rabbit@b", "rabbit@x")), fresh("c")], {}, "b is in a cluster with rabbit@x", "group"),
         ([member("a", known=ALL[1:]), member("b"), member("c")], {}, "a is a member under another name", "rabbitmq_node_host"),
         ([member("a", cookie="other"), member("b", cookie="other"), member("c")], {}, "cookie of a, b", "rabbitmq_erlang_cookie|cookie"),
-        # the two wait for one that is not there, or lost its disk
-        ([member("a", False), member("b", False), None], {}, "c was running when the others stopped", "rabbitmq_force_boot"),
-        ([member("a", False), member("b", False, ALL[1:]), fresh("c")], {}, "c was running when the others stopped", "rabbitmq_force_boot"),
-        ([member("a", False, ALL[:2]), member("b", False, ALL[1:]), None], {}, "c was running when the others stopped", "rabbitmq_force_boot"),
+        # the others may have served without it
+        ([member("a", False), None, None], {}, "no member is running, and b, c may have served last", "rabbitmq_force_boot"),
+        ([member("a", False, khepri=True), None, None], {}, "b, c may have served last", "rabbitmq_force_boot"),
+        # only b knows the order
+        ([member("a", False, ALL[:2]), None, member("c", False, ALL[1:])], {}, "b may have served last", "rabbitmq_force_boot"),
+        # no record
+        ([member("a", False, ALL[:1]), member("b", False, ALL[1:2]), member("c", False, ALL[2:])], {}, "a, b, c may have served|do not agree", "rabbitmq_force_boot"),
         ([member("a", False), None, None], {"force": "b"}, "b is forced to start the cluster, but does not answer", "Force"),
         ([member("a", False), member("b", False), fresh("c")], {"force": "c"}, "c is forced to start the cluster, but has no data", "Force"),
         ([fresh("a")], {"force": "z"}, "z is forced to start the cluster, but is not among", "Force"),
@@ -113,11 +130,10 @@ def test_a_majority_that_lost_its_disks_is_not_waited_for() -> None:
     left = [member("a", False, paused=True), fresh("b"), alone("c")]
     found = decided(*left)
     assert found.action == "refuse" and found.reason.startswith("b, c lost their data")
-    assert "stop the service on a" in (found.hint or "")
-    # it cannot be forced while its service is running
-    assert decided(*left, force="a") == found
-    forced = decided(member("a", False), *left[1:], force="a")
-    assert (forced.action, forced.first, forced.join) == ("start", "a", ("b", "c"))
+    assert "set rabbitmq_force_boot to one of a" in (found.hint or "")
+    # also while its service waits
+    forced = decided(*left, force="a")
+    assert (forced.action, forced.first, forced.join, forced.forced) == ("start", "a", ("b", "c"), True)
     # a minority that lost them is no reason to refuse, and one that serves is none either
     assert decided(member("a", False, ALL[:2], paused=True), member("b", False, ALL[:2], paused=True), fresh("c")).action == "start"
     assert decided(member("a"), fresh("b"), fresh("c")).action == "join"
@@ -127,6 +143,17 @@ def test_a_member_that_lost_its_disk_is_forgotten_and_joins() -> None:
     for lost in (fresh("b"), alone("b")):
         found = decided(member("a"), lost, member("c"))
         assert (found.action, found.join, found.forget) == ("join", ("b",), ("rabbit@b",))
+
+
+def test_stopped_members_with_khepri_are_not_taken_for_new_ones() -> None:
+    """Their files do not name the cluster until their guards have noted it."""
+    without = Member("b", NODES["b"], khepri=True, contents=None)
+    found = decided(member("a", khepri=True), without, member("c", khepri=True))
+    assert (found.action, found.start, found.join, found.forget) == ("start", ("b",), (), ())
+    found = decided(member("a", False, khepri=True), without, None)
+    assert (found.action, found.first, found.start, found.join) == ("start", "a", ("a", "b"), ())
+    # it runs alone, or the others have forgotten it
+    assert decided(member("a", khepri=True), alone("b", khepri=True), member("c", khepri=True)).join == ("b",)
 
 
 def test_who_left_for_good_is_forgotten() -> None:
@@ -239,14 +266,16 @@ def voting(*members: Member | None, force: str | None = None) -> Decision:
         ([member("a"), None, member("c")], "none", "a", (), (), False),
         ([member("a", False), None, member("c")], "start", "c", ("a",), (), False),
         # all stopped
-        ([member("a", False), member("b", False, ALL[1:]), member("c", False, ALL[2:])], "start", "c", ("c", "a", "b"), (), False),
-        # waiting for the witness only: a and b are a majority
-        ([member("a", False), member("b", False, ALL[1:]), None], "start", "b", ("b", "a"), (), True),
+        ([stopped("a"), stopped("b", ALL[1:]), stopped("c", ALL[2:])], "start", "c", ("c", "a", "b"), (), False),
+        # without the witness a and b are a majority
+        ([stopped("a"), stopped("b", ALL[1:]), None], "start", "b", ("b", "a"), (), False),
+        ([stopped("a"), stopped("b"), None], "start", "a", ("a", "b"), (), False),
         # waiting for a member with clients
         ([member("a", False), None, None], "refuse", None, (), (), False),
-        ([member("a", False), None, member("c", False)], "refuse", None, (), (), False),
+        # with the witness there is a majority
+        ([stopped("a"), None, stopped("c")], "start", "a", ("a", "c"), (), False),
         # the witness stopped last and has all that the missing one had confirmed
-        ([member("a", False), None, member("c", False, ALL[2:])], "start", "c", ("c", "a"), (), False),
+        ([stopped("a"), None, stopped("c", ALL[2:])], "start", "c", ("c", "a"), (), False),
     ],
 )
 def test_a_witness(members: list[Member | None], action: str, first: str | None, start: t.Any, join: t.Any, forced: bool) -> None:

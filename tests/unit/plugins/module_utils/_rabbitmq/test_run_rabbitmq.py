@@ -30,7 +30,9 @@ class Node:
         self.secret: str | None = "PACKAGECOOKIE"
         self.has = dict(FRESH)
         self.started, self.written = 100, 0.0
-        self.drained = False
+        self.drained = self.moved = False
+        self.version = "4.0.5"
+        self.noted_members: list[str] = []
         self.said: list[str] = []
         self.why: str | None = None
         self.queues: list[dict[str, t.Any]] = []
@@ -49,10 +51,26 @@ class Node:
             return None
         running = [ME, *(one for one in self.known if one != ME)]
         state = "under maintenance" if self.drained else "not under maintenance"
-        return {"running_nodes": running, "disk_nodes": self.known or [ME], "maintenance_status": {ME: state}, "alarms": [], "partitions": {}}
+        return {
+            "running_nodes": running, "disk_nodes": self.known or [ME], "maintenance_status": {ME: state}, "alarms": [], "partitions": {},
+            "versions": {ME: {"rabbitmq_version": self.version}},
+        }
 
     def noted(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return tuple(self.known), tuple(self.known)
+
+    def served(self) -> tuple[tuple[str, ...], ...]:
+        return (tuple(self.known),)
+
+    def khepri(self) -> bool:
+        return self.moved
+
+    def enable_khepri(self) -> None:
+        self.said.append("khepri")
+        self.moved = True
+
+    def note_members(self, members: t.Sequence[str]) -> None:
+        self.noted_members = list(members)
 
     def definitions(self) -> dict[str, t.Any]:
         return self.has
@@ -178,6 +196,11 @@ def run(node: Node, check: bool = False, **request: t.Any) -> t.Any:
         ({"known": [SEED, ME], "secret": COOKIE}, {"state": "started"}, ["start"], ["start"]),
         ({"known": [SEED, ME], "secret": COOKIE}, {"state": "started", "force_boot": True}, ["force the start", "start"], ["force", "start"]),
         ({"up": True, "app": True, "known": [SEED, ME], "secret": COOKIE}, {"state": "started", "force_boot": True}, [], []),
+        # it waits for others
+        (
+            {"up": True, "app": False, "known": [SEED, ME], "secret": COOKIE}, {"state": "started", "force_boot": True}, ["force the start", "restart"],
+            ["stop", "force", "start"],
+        ),
         (
             {"up": True, "app": True, "known": [ME, "rabbit@old"], "secret": COOKIE}, {"forget": ("rabbit@old", "rabbit@never")}, ["forget"],
             ["forget rabbit@old"],
@@ -200,6 +223,29 @@ def test_what_is_done(state: t.Any, request_values: t.Any, actions: list[str], s
     if request_values.get("state") != "started":
         assert done.after["ready"]
     again = run(node, **{**request_values, "state": "started" if request_values.get("state") == "started" else "present"})
+    assert not again.changed
+
+
+@pytest.mark.parametrize(
+    ("state", "request_values", "enabled"),
+    [
+        ({}, {"khepri": True}, True),
+        # a run was killed before
+        ({"up": True, "app": True, "known": [ME], "secret": COOKIE}, {"khepri": True}, True),
+        ({}, {"khepri": False}, False),
+        ({"version": "3.13.7"}, {"khepri": True}, False),
+        # it joins, is in a cluster, or has contents
+        ({}, {"khepri": True, "seed": SEED}, False),
+        ({"up": True, "app": True, "known": [SEED, ME], "secret": COOKIE}, {"khepri": True}, False),
+        ({"up": True, "app": True, "known": [ME], "secret": COOKIE, "has": {**FRESH, "queues": [{"name": "q"}]}}, {"khepri": True}, False),
+    ],
+)
+def test_khepri_is_enabled_in_a_new_cluster_only(state: t.Any, request_values: t.Any, enabled: bool) -> None:
+    node = Node(**state)
+    done = run(node, **request_values)
+    assert node.moved == enabled == ("enable Khepri" in done.actions) == ("khepri" in node.said)
+    assert sorted(node.noted_members) == sorted(done.after["members"])
+    again = run(node, check=True, **request_values)
     assert not again.changed
 
 

@@ -25,7 +25,7 @@ def rules_of(service, **settings):
 
 def test_ports_between_members_are_open_to_members_only():
     assert rules_of("galera") == {("4444", "4568"): PEERS, ("4567",): PEERS, ("3306", "9200"): [*PEERS, CLIENT]}
-    assert rules_of("rabbitmq") == {("4369", "25672", "26000-26500", "35672-35682"): PEERS, ("5671", "5672"): [*PEERS, CLIENT]}
+    assert rules_of("rabbitmq") == {("4369", "25672", "25673", "26000-26500", "35672-35682"): PEERS, ("5671", "5672"): [*PEERS, CLIENT]}
     assert rules_of("load_balancer") == {("10240",): PEERS, "vrrp": PEERS}
     assert rules_of("memcached") == {("11211",): [*PEERS, CLIENT]}
     assert rules_of("keystone") == {("5000",): [*PEERS, CLIENT]}
