@@ -11,14 +11,21 @@ runs as, which has no other privileges.
 from __future__ import annotations
 
 import http.server
+import ipaddress
+import json
+import pathlib
 import socket
 import sys
 import threading
+import time
 import typing as t
 
 import pymysql
 
 import galera_plan
+
+#: What the guard of this member has found out.
+STATE = pathlib.Path("/run/footprint-galera/state.json")
 
 
 class Database:
@@ -46,7 +53,9 @@ class Database:
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Returns the same response for any path but ``/members``, which returns the addresses of the members that have the cluster's data."""
+    """Returns the same response for any path but ``/members``, which returns the addresses of the members that have the cluster's data, and
+    ``/state``, which returns what the guard has found out, to members only.
+    """
 
     server_version = "footprint"
     sys_version = ""
@@ -54,9 +63,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     # the whole response in one packet: a load balancer closes the connection as soon as it has read the status
     wbufsize = -1
     database: Database
+    members: t.Collection[str] = ()
 
     def do_GET(self) -> None:  # pylint: disable=invalid-name
         """Check the member and respond."""
+        if self.path == "/state":
+            self._state()
+            return
         status: dict[str, str] = {}
         try:
             status = self.database.status()
@@ -67,9 +80,25 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path == "/members" and not why:
             # a witness has no address
             lines = [each.rpartition(":")[0].strip("[]") for each in status.get("wsrep_incoming_addresses", "").split(",") if ":" in each]
-        body = ("\n".join(lines) + "\n").encode()
-        self.send_response(503 if why else 200)
-        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self._respond(503 if why else 200, "text/plain; charset=utf-8", "\n".join(lines) + "\n")
+
+    def _state(self) -> None:
+        """Respond with the guard's report and its age in seconds, because the clocks of two hosts differ."""
+        if str(ipaddress.ip_address(self.client_address[0].partition("%")[0])) not in self.members:
+            self._respond(403, "text/plain; charset=utf-8", "only members of the cluster may ask\n")
+            return
+        try:
+            state = json.loads(STATE.read_text(encoding="utf-8"))
+            body = json.dumps({"age": time.monotonic() - state["at"], "report": state["report"]})
+        except (OSError, ValueError):
+            self._respond(503, "text/plain; charset=utf-8", "the guard does not run\n")
+            return
+        self._respond(200, "application/json", body)
+
+    def _respond(self, code: int, kind: str, text: str) -> None:
+        body = text.encode()
+        self.send_response(code)
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Connection", "close")
         self.end_headers()
@@ -99,10 +128,12 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 def main() -> None:
-    """Run ``galera_check.py SOCKET``; the database account has the name of the system user."""
+    """Run ``galera_check.py MEMBERS``, with the file that the guard reads as well; the database account has the name of the system user."""
     import getpass
 
-    Handler.database = Database(sys.argv[1], getpass.getuser())
+    settings = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
+    Handler.database = Database(settings["socket"], getpass.getuser())
+    Handler.members = {str(ipaddress.ip_address(address)) for address in settings["members"].values()}
     Server().serve_forever()
 
 
