@@ -90,7 +90,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         try:
             state = json.loads(STATE.read_text(encoding="utf-8"))
             body = json.dumps({"age": time.monotonic() - state["at"], "report": state["report"]})
-        except (OSError, ValueError):
+        except (OSError, ValueError, TypeError, KeyError):
             self._respond(503, "text/plain; charset=utf-8", "the guard does not run\n")
             return
         self._respond(200, "application/json", body)

@@ -81,9 +81,8 @@ class Guard:
         began = time.monotonic()
         self._continue_forming()
         report = self.observer.look()
-        report = report and dataclasses.replace(report, failed=self.failed or None)
-        step = dataclasses.asdict(self.step)
-        galera_report.write(STATE, {"at": began, "report": report and dataclasses.asdict(report), "step": step})
+        shown = report and {**dataclasses.asdict(report), "failed": self.failed or None}
+        galera_report.write(STATE, {"at": began, "report": shown, "step": dataclasses.asdict(self.step)})
         if report is None or report.state == "stopped":
             return
         reports = {**self.others(), self.name: report}
@@ -120,8 +119,6 @@ class Guard:
         return bool(self.observer.status) and self.observer.status.get("wsrep_connected") != "ON"
 
     def _decide(self, report: galera_return.Report, reports: t.Mapping[str, galera_return.Report | None]) -> galera_return.Step:
-        if report.primary and report.isolated and not self._left():
-            return galera_return.Step("connect", "it has formed the component: the others may connect")
         if self.outside and time.monotonic() - self.outside > (5 if self._left() else 60):
             state = self.observer.status.get("wsrep_local_state_comment")
             return galera_return.Step("restart", f"it is {state} and does not connect, although others serve")
@@ -131,14 +128,14 @@ class Guard:
 
     def _act(self, step: galera_return.Step, report: galera_return.Report) -> None:
         if step.action == "isolate" and not report.isolated:
-            self.server.provider("gmcast.isolate=1")
+            self.server.isolate(report.node)
         elif step.action == "connect" and report.isolated and not self._left():
-            self.server.provider("gmcast.isolate=0")
+            self.server.connect()
         elif self.forming or self._held():
             return
         elif step.action == "restart" or (step.action in ("connect", "form") and self._left()):
             self._restart()
-        elif step.action == "form":
+        elif step.action == "form" and not self.observer.bootstraps:
             self._form(report)
 
     def _held(self) -> bool:
@@ -163,8 +160,7 @@ class Guard:
     def _form(self, report: galera_return.Report) -> None:
         log(f"forming the Primary Component at position {report.position}: {self.step.reason}")
         if report.state == "running":
-            self.server.provider("pc.bootstrap=true")
-            self.server.provider("gmcast.isolate=0")
+            self.server.form()
             return
         FORMING.touch()
         self.server.stop()

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -24,12 +25,15 @@ PATIENCE, OLD = 1.0, 4.0
 LARGEST = 65536
 UNIT = "mariadb.service"
 DATA = pathlib.Path("/var/lib/mysql")
+#: Galera's saved view of the last Primary Component, and its name while a server starts: it would form that component again without regard to newer data.
+VIEW, OLD_VIEW = "gvwstate.dat", "gvwstate.dat.last"
 #: What must survive a power loss: names of the last component's members, and the view in which this member had applied all changes.
 KEPT = pathlib.Path("/var/lib/footprint-galera/kept.json")
+#: Id of the own node since its server was isolated; the server does not show this option.
+ISOLATED = pathlib.Path("/run/footprint-galera/isolated.json")
 NO_UUID = "00000000-0000-0000-0000-000000000000"
 UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 POSITION = re.compile(rf"--wsrep[_-]start[_-]position=({UUID}):(-?[0-9]+)")
-ISOLATED = re.compile(r"gmcast\.isolate = [^0]")
 
 
 def text_of(path: pathlib.Path) -> str:
@@ -72,11 +76,17 @@ def write(path: pathlib.Path, value: t.Any, mode: int = 0o644) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(partial, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    synchronise(path.parent)
+
+
+def synchronise(path: pathlib.Path) -> None:
+    """Write a file or folder to the disk, if it exists."""
+    with contextlib.suppress(FileNotFoundError):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def ask(own: str, address: str, port: int) -> bytes:
@@ -115,12 +125,25 @@ class Server:
 
     def status(self) -> dict[str, str]:
         """Return the ``wsrep_*`` status and some variables of a server that answers."""
-        wanted = "'wsrep_on', 'wsrep_provider_options', 'wsrep_cluster_address'"
+        wanted = "'wsrep_on', 'wsrep_cluster_address'"
         return dict(self.execute("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'", f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({wanted})"))
 
-    def provider(self, option: str) -> None:
-        """Set an option of Galera."""
-        self.execute(f"SET GLOBAL wsrep_provider_options = '{option}'")
+    def isolate(self, node: str | None) -> None:
+        """Connect the server to no other member any more.
+
+        :arg node: its id, which the next server has not.
+        """
+        self.execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=1'")
+        write(ISOLATED, node)
+
+    def connect(self) -> None:
+        """Let the server connect to other members again."""
+        self.execute("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0'")
+        ISOLATED.unlink(missing_ok=True)
+
+    def form(self) -> None:
+        """Declare the component of the running server Primary."""
+        self.execute("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true'")
 
     def unit(self) -> dict[str, str]:
         """Return ``ActiveState`` and ``MainPID`` of the unit."""
@@ -153,20 +176,9 @@ class Server:
         partial.write_text(re.sub(r"(?m)^safe_to_bootstrap:.*$", "safe_to_bootstrap: 1", found), encoding="utf-8")
         os.chown(partial, owner.st_uid, owner.st_gid)
         os.chmod(partial, owner.st_mode & 0o777)
-        with open(partial, "rb") as file:
-            os.fsync(file.fileno())
+        synchronise(partial)
         os.replace(partial, path)
         return subprocess.Popen(["galera_new_cluster", UNIT])  # pylint: disable=consider-using-with
-
-
-def started_after(pid: int, path: pathlib.Path) -> bool:
-    """Return whether a process was started after a file was written, ``True`` if unknown."""
-    try:
-        ticks = int(pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19])
-        age = time.time() - path.stat().st_mtime
-    except (OSError, ValueError, IndexError):
-        return True
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - age < ticks / os.sysconf("SC_CLK_TCK")
 
 
 class Observer:
@@ -178,54 +190,56 @@ class Observer:
         self.drained: int | None = None
         #: The server's status of the last look, empty if it did not answer.
         self.status: dict[str, str] = {}
+        #: Whether the server is starting the cluster.
+        self.bootstraps = False
         self.names, self.caught_up = read_kept(text_of(KEPT))
 
     def look(self) -> galera_return.Report | None:
         """Return the report, ``None`` for a server that hangs, refuses requests, or runs without replication."""
         # before the status, so that the queue is not that of an earlier view
-        view, own = read_view(text_of(DATA / "gvwstate.dat"))
+        view, own = read_view(text_of(DATA / VIEW))
         try:
             self.status = self.server.status()
         except (pymysql.MySQLError, OSError):
-            self.status, self.drained = {}, None
-            return self._silent(view, own)
+            self.status, self.drained, self.bootstraps = {}, None, False
+            return self._silent()
         status = self.status
         if status.get("wsrep_on") != "ON":
             return None
         primary = status.get("wsrep_cluster_status") == "Primary"
         applied = status.get("wsrep_local_recv_queue") == "0"
-        ready = primary and status.get("wsrep_ready") == "ON" and status.get("wsrep_local_state_comment") == "Synced"
+        # a donor serves, too: otherwise the one that copies its data would find nobody to join
+        ready = primary and status.get("wsrep_ready") == "ON"
         position = number(status.get("wsrep_last_committed"))
         before, self.drained = self.drained, position if applied and not primary else None
         if ready:
-            self._keep(view, applied)
+            self._keep(view, applied and status.get("wsrep_local_state_comment") == "Synced")
         uuid = status.get("wsrep_local_state_uuid")
         return galera_return.Report(
             self.name,
             "running",
             primary=primary,
             ready=ready,
-            # a witness has no address
-            alone=primary and len([each for each in status.get("wsrep_incoming_addresses", "").split(",") if each.strip()]) == 1,
             uuid=None if uuid in ("", NO_UUID) else uuid,
             position=position if primary or before == self.drained else None,
             joined=True,
             # a server that left the cluster hears nobody either
-            isolated=status.get("wsrep_connected") != "ON" or bool(ISOLATED.search(status.get("wsrep_provider_options", ""))),
+            isolated=status.get("wsrep_connected") != "ON" or text_of(ISOLATED) == json.dumps(status.get("wsrep_gcomm_uuid")),
             view=view,
             caught_up=self.caught_up,
             node=status.get("wsrep_gcomm_uuid") or own,
             names=self.names,
         )
 
-    def _silent(self, view: galera_return.View | None, own: str | None) -> galera_return.Report | None:
+    def _silent(self) -> galera_return.Report | None:
         """Report a server that does not answer: it is starting, or stopped, or it hangs."""
         unit = self.server.unit()
         state, pid = unit.get("ActiveState"), number(unit.get("MainPID")) or 0
         if state not in ("activating", "inactive", "failed"):
             return None
         saved = dict(re.findall(r"(?m)^(uuid|seqno): *(\S+)", text_of(DATA / "grastate.dat")))
-        found = POSITION.search(text_of(pathlib.Path(f"/proc/{pid}/cmdline")).replace("\0", " ")) if pid else None
+        line = text_of(pathlib.Path(f"/proc/{pid}/cmdline")).replace("\0", " ") if pid else ""
+        found, self.bootstraps = POSITION.search(line), "--wsrep-new-cluster" in line
         uuid, position = found.groups() if found else (saved.get("uuid"), saved.get("seqno"))
         if (DATA / ".sst").is_dir():
             # it is receiving the data of another member, after its own were removed
@@ -233,12 +247,14 @@ class Observer:
         elif not found and uuid in (None, NO_UUID):
             # its position is not recovered yet; it may be the newest
             return None
+        joined, own = read_view(text_of(DATA / VIEW)) if pid else (None, None)
+        view, own = (joined, own) if joined else read_view(text_of(DATA / VIEW) or text_of(DATA / OLD_VIEW))
         return galera_return.Report(
             self.name,
             "starting" if state == "activating" else "stopped",
             uuid=None if uuid == NO_UUID else uuid,
             position=number(position) if uuid else None,
-            joined=bool(pid) and not started_after(pid, DATA / "gvwstate.dat"),
+            joined=joined is not None,
             view=view,
             caught_up=self.caught_up,
             node=own,
@@ -254,6 +270,8 @@ class Observer:
         names = {**{node: name for node, name in self.names.items() if view and node in view.members}, **rows}
         caught_up = view.id if view and applied else self.caught_up
         if (names, caught_up) != (self.names, self.caught_up):
+            # Galera does not write its view to the disk at once
+            synchronise(DATA / VIEW)
             write(KEPT, {"names": names, "caught_up": caught_up})
             self.names, self.caught_up = names, caught_up
 
@@ -268,13 +286,13 @@ def report_of(name: str, answer: bytes) -> galera_return.Report | None:
         found = dict(value["report"])
         age = value["age"]
         view, names = found.get("view"), dict(found["names"])
-        report = galera_return.Report(**{**found, "view": view and galera_return.View(view["id"], view["seq"], tuple(view["members"]))})
+        report = galera_return.Report(**{**found, "view": None if view is None else galera_return.View(view["id"], view["seq"], tuple(view["members"]))})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     texts = [report.uuid, report.node, *names, *(report.view.members if report.view else ())]
     free = [report.caught_up, report.failed, report.view.id if report.view else None, *names.values()]
     numbers = [report.position, report.view.seq if report.view else None]
-    flags = [report.primary, report.ready, report.alone, report.joined, report.isolated]
+    flags = [report.primary, report.ready, report.joined, report.isolated]
     sound = (
         report.name == name
         and report.state in ("running", "starting", "stopped")
