@@ -214,8 +214,8 @@ class MariaDb:
         run(["galera_new_cluster", self.unit], timeout=1800, hint=_JOURNAL_HINT.format(unit=self.unit))
 
     def reform(self) -> None:
-        """Declare the component of this member Primary."""
-        self.query("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true';")
+        """Declare the component of this member Primary, then let others connect: its guard may have isolated it."""
+        self.query("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true'; SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0';")
 
     def newest(self, paths: t.Iterable[str]) -> float:
         """Return the latest modification time of the files in seconds since the epoch; 0 if none exists."""

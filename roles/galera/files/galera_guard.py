@@ -40,6 +40,8 @@ FORMING = pathlib.Path("/run/footprint-galera/forming")
 LOCK = pathlib.Path("/run/reduced.footprint/locks/controlplane-run.json")
 #: Free part of the file system from which a member may receive the data of another one.
 ENOUGH = 0.05
+#: Seconds for which a restart must be necessary: what the others report is up to some seconds old.
+HOLD = 5.0
 #: Seconds before each further restart of a server; after the last one it is left to a person.
 PAUSES = (0.0, 30.0, 60.0, 120.0, 300.0)
 #: Seconds after which a member that serves counts as repaired.
@@ -70,6 +72,8 @@ class Guard:
         self.observer = galera_report.Observer(self.name, self.server)
         self.pool = concurrent.futures.ThreadPoolExecutor(max(1, len(self.addresses)))
         self.step = galera_return.Step("none", "")
+        #: Since when the action is the same one.
+        self.since = 0.0
         self.tries, self.last, self.failed = 0, -PAUSES[-1], ""
         #: Since when it has been as good as repaired, and since when it has been outside of a component that others are in.
         self.well: float | None = None
@@ -92,6 +96,8 @@ class Guard:
         step = self._decide(report, reports)
         if step != self.step and step.action != "none":
             log(f"{step.action}: {step.reason}", 5)
+        if step.action != self.step.action:
+            self.since = time.monotonic()
         self.step = step
         try:
             self._act(step, report)
@@ -119,7 +125,7 @@ class Guard:
         return bool(self.observer.status) and self.observer.status.get("wsrep_connected") != "ON"
 
     def _decide(self, report: galera_return.Report, reports: t.Mapping[str, galera_return.Report | None]) -> galera_return.Step:
-        if self.outside and time.monotonic() - self.outside > (5 if self._left() else 60):
+        if self.outside and time.monotonic() - self.outside > (0 if self._left() else 60):
             state = self.observer.status.get("wsrep_local_state_comment")
             return galera_return.Step("restart", f"it is {state} and does not connect, although others serve")
         address = self.observer.status.get("wsrep_cluster_address")
@@ -152,7 +158,7 @@ class Guard:
             self.failed = f"its disk has {free:.0%} free; at least {ENOUGH:.0%} are needed before it can rejoin"
         elif self.tries >= len(PAUSES):
             self.failed = f"it was restarted {self.tries} times and did not rejoin; compare its data, then restart it"
-        elif now - self.last >= PAUSES[self.tries]:
+        elif now - self.since >= HOLD and now - self.last >= PAUSES[self.tries]:
             self.tries, self.last, self.failed = self.tries + 1, now, ""
             log(f"restarting MariaDB ({self.tries} of {len(PAUSES)}): {self.step.reason}")
             self.server.kill()

@@ -206,7 +206,8 @@ class Observer:
         status = self.status
         if status.get("wsrep_on") != "ON":
             return None
-        primary = status.get("wsrep_cluster_status") == "Primary"
+        # one that receives changes from another member (IST) answers already; its state is Joining then, and Initialized without a component
+        primary = status.get("wsrep_cluster_status") == "Primary" or status.get("wsrep_local_state", "0") in ("1", "2", "3", "4")
         applied = status.get("wsrep_local_recv_queue") == "0"
         # a donor serves, too: otherwise the one that copies its data would find nobody to join
         ready = primary and status.get("wsrep_ready") == "ON"
@@ -247,14 +248,18 @@ class Observer:
         elif not found and uuid in (None, NO_UUID):
             # its position is not recovered yet; it may be the newest
             return None
-        joined, own = read_view(text_of(DATA / VIEW)) if pid else (None, None)
-        view, own = (joined, own) if joined else read_view(text_of(DATA / VIEW) or text_of(DATA / OLD_VIEW))
+        text = text_of(DATA / VIEW)
+        joined = bool(pid and text)
+        view, own = read_view(text or text_of(DATA / OLD_VIEW))
         return galera_return.Report(
             self.name,
             "starting" if state == "activating" else "stopped",
+            # the others may connect as soon as it has formed the component
+            primary=joined and self.bootstraps,
+            ready=joined and self.bootstraps,
             uuid=None if uuid == NO_UUID else uuid,
             position=number(position) if uuid else None,
-            joined=joined is not None,
+            joined=joined,
             view=view,
             caught_up=self.caught_up,
             node=own,

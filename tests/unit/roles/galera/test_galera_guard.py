@@ -111,7 +111,12 @@ def fixture_guard(module: t.Any, world: World, monkeypatch: pytest.MonkeyPatch) 
 def test_the_decision_is_carried_out(guard: t.Any, world: World, action: str, own: Report, done: list[str]) -> None:
     world.own, world.step = own, Step(action, "why")
     guard.turn()
-    assert guard.server.done == done
+    if action == "restart":
+        # what the others report may be some seconds old
+        assert not guard.server.done
+    world.now += 6
+    guard.turn()
+    assert guard.server.done[: len(done)] == done and (done or not guard.server.done)
 
 
 def test_the_decision_is_made_from_all_reports(guard: t.Any, world: World) -> None:
@@ -244,7 +249,7 @@ def test_a_member_with_a_full_disk_waits_for_space(left: t.Any, guard: t.Any, wo
     world.free = 0.02
     assert not left(10) and "its disk has 2% free" in guard.failed
     world.free = 0.06
-    assert left(1) == ["kill"] and not guard.failed
+    assert left(6) == ["kill"] and not guard.failed
 
 
 def test_a_member_that_left_stays_while_nobody_serves(left: t.Any, world: World) -> None:
@@ -253,12 +258,12 @@ def test_a_member_that_left_stays_while_nobody_serves(left: t.Any, world: World)
     assert not left(1000)
     # its data counts, or somebody has formed a component: its process never connects again
     world.step = Step("form", "it has the newest data")
-    assert left(1) == ["kill"]
+    assert not left(1) and left(6) == ["kill"]
 
 
 def test_a_connected_member_that_does_not_join_is_restarted_later(left: t.Any, world: World) -> None:
     world.own, world.status = APART, CONNECTED
-    assert not left(30) and left(61) == ["kill"]
+    assert not left(30) and not left(61) and left(6) == ["kill"]
 
 
 # ---------------------------------------------------------------- exchange and watchdog

@@ -143,6 +143,13 @@ def test_an_isolated_member(report: t.Any, server: Server, monkeypatch: pytest.M
     assert observer.look().isolated
 
 
+@pytest.mark.parametrize(("state", "primary"), [("0", False), ("1", True), ("2", True)])
+def test_a_member_that_receives_changes_is_in_a_component(report: t.Any, server: Server, state: str, primary: bool) -> None:
+    server.answer = {**LOST, "wsrep_local_state": state}
+    found = report.Observer("n1", server).look()
+    assert found.primary is primary and not found.ready
+
+
 @pytest.mark.parametrize("state", [{"ActiveState": "active", "MainPID": "1"}, {"ActiveState": "deactivating"}, {}])
 def test_a_server_that_hangs_is_unknown(report: t.Any, server: Server, tmp_path: pathlib.Path, state: dict[str, str]) -> None:
     grastate(tmp_path, seqno=7)
@@ -173,7 +180,12 @@ def test_a_server_that_starts_the_cluster(report: t.Any, server: Server, startin
     grastate(tmp_path)
     starting("--wsrep-new-cluster", f"--wsrep_start_position={CLUSTER}:77")
     observer = report.Observer("n1", server)
-    assert observer.look().position == 77 and observer.bootstraps
+    found = observer.look()
+    assert (found.position, found.primary, observer.bootstraps) == (77, False, True)
+    # it has formed the component
+    (tmp_path / "gvwstate.dat").write_text(VIEW, "utf-8")
+    found = observer.look()
+    assert (found.state, found.primary, found.ready, found.joined) == ("starting", True, True, True)
 
 
 def test_data_of_another_member_that_is_incomplete_does_not_count(report: t.Any, server: Server, starting: t.Any, tmp_path: pathlib.Path) -> None:
