@@ -18,6 +18,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, rename, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import NO_UUID
 
 _SYSTEM_DATABASES = frozenset(("mysql", "performance_schema", "sys", "information_schema", "lost+found"))
 _POSITION = re.compile(r"--wsrep[_-]start[_-]position=([0-9a-f-]{36}):(-?[0-9]+)")
@@ -147,15 +148,18 @@ class MariaDb:
             return None
         return {key.strip(): value.strip() for key, _colon, value in (line.partition(":") for line in text.splitlines()) if value}
 
-    def allow_bootstrap(self) -> None:
-        """Set ``safe_to_bootstrap`` for this member; the caller has decided that it is safe."""
+    def allow_bootstrap(self, uuid: str | None = None) -> None:
+        """Set ``safe_to_bootstrap`` for this member; the caller has decided that it is safe.
+
+        :arg uuid: cluster of its data; the file has none if the server ended while it changed a table definition, and a new one would be made up.
+        """
         path = self.datadir / "grastate.dat"
         text = read_text(path)
         if text is None:
             return
         # the owner of the directory, because a file of root could not be read by the server
         owner = self.datadir.stat()
-        changed = re.sub(r"(?m)^safe_to_bootstrap:.*$", "safe_to_bootstrap: 1", text)
+        changed = re.sub(r"(?m)^safe_to_bootstrap:.*$", "safe_to_bootstrap: 1", text.replace(NO_UUID, uuid or NO_UUID))
         write_atomic(path, changed, stat.S_IMODE(path.stat().st_mode), (owner.st_uid, owner.st_gid))
 
     def started_at_position(self, pid: int) -> tuple[str, int] | None:
