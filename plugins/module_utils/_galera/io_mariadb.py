@@ -18,9 +18,9 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, rename, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import NO_UUID
 
 _SYSTEM_DATABASES = frozenset(("mysql", "performance_schema", "sys", "information_schema", "lost+found"))
+_NO_UUID = "00000000-0000-0000-0000-000000000000"
 _POSITION = re.compile(r"--wsrep[_-]start[_-]position=([0-9a-f-]{36}):(-?[0-9]+)")
 _PROGRAMS = ("/usr/sbin/mariadbd", "/usr/libexec/mariadbd", "/usr/sbin/mysqld")
 _UPGRADERS = frozenset(("mysql_upgrade", "mariadb-upgrade", "debian-start"))
@@ -159,7 +159,7 @@ class MariaDb:
             return
         # the owner of the directory, because a file of root could not be read by the server
         owner = self.datadir.stat()
-        changed = re.sub(r"(?m)^safe_to_bootstrap:.*$", "safe_to_bootstrap: 1", text.replace(NO_UUID, uuid or NO_UUID))
+        changed = re.sub(r"(?m)^safe_to_bootstrap:.*$", "safe_to_bootstrap: 1", text.replace(_NO_UUID, uuid or _NO_UUID))
         write_atomic(path, changed, stat.S_IMODE(path.stat().st_mode), (owner.st_uid, owner.st_gid))
 
     def started_at_position(self, pid: int) -> tuple[str, int] | None:

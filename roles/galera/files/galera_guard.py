@@ -176,7 +176,7 @@ class Guard:
         self.forming = self.server.bootstrap(str(report.uuid))
 
     def _continue_forming(self) -> None:
-        """Start the server if it was stopped for forming and nobody started it: this guard was killed, or another member was faster."""
+        """Start the server if it was stopped for forming and not started again: this guard was killed, or another member was faster."""
         if self.forming and self.forming.poll() is not None:
             self.forming = None
         if not self.forming and FORMING.exists():

@@ -209,7 +209,7 @@ class Observer:
         # one that receives changes from another member (IST) answers already; its state is Joining then, and Initialized without a component
         primary = status.get("wsrep_cluster_status") == "Primary" or status.get("wsrep_local_state", "0") in ("1", "2", "3", "4")
         applied = status.get("wsrep_local_recv_queue") == "0"
-        # a donor serves, too: otherwise the one that copies its data would find nobody to join
+        # a donor serves, too: otherwise its joiner would have no member to follow
         ready = primary and status.get("wsrep_ready") == "ON"
         position = number(status.get("wsrep_last_committed"))
         before, self.drained = self.drained, position if applied and not primary else None
@@ -224,7 +224,7 @@ class Observer:
             uuid=None if uuid in ("", NO_UUID) else uuid,
             position=position if primary or before == self.drained else None,
             joined=True,
-            # a server that left the cluster hears nobody either
+            # a server that left the cluster is connected to no other, either
             isolated=status.get("wsrep_connected") != "ON" or text_of(ISOLATED) == json.dumps(status.get("wsrep_gcomm_uuid")),
             view=view,
             caught_up=self.caught_up,

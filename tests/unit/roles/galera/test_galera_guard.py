@@ -252,11 +252,11 @@ def test_a_member_with_a_full_disk_waits_for_space(left: t.Any, guard: t.Any, wo
     assert left(6) == ["kill"] and not guard.failed
 
 
-def test_a_member_that_left_stays_while_nobody_serves(left: t.Any, world: World) -> None:
+def test_a_member_that_left_stays_while_no_other_serves(left: t.Any, world: World) -> None:
     world.others = {"n2": None, "n3": None}
     world.step = Step("wait", "n2 does not answer")
     assert not left(1000)
-    # its data counts, or somebody has formed a component: its process never connects again
+    # its data counts, or another member has formed a component: its process never connects again
     world.step = Step("form", "it has the newest data")
     assert not left(1) and left(6) == ["kill"]
 
