@@ -42,6 +42,8 @@ LOCK = pathlib.Path("/run/reduced.footprint/locks/controlplane-run.json")
 ENOUGH = 0.05
 #: Seconds for which a restart must be necessary: what the others report is up to some seconds old.
 HOLD = 5.0
+#: Seconds after which a server that does not connect, although others serve, is restarted.
+OUTSIDE = 20.0
 #: Seconds before each further restart of a server; after the last one it is left to a person.
 PAUSES = (0.0, 30.0, 60.0, 120.0, 300.0)
 #: Seconds after which a member that serves counts as repaired.
@@ -117,16 +119,21 @@ class Guard:
         if self.well and now - self.well > REPAIRED:
             self.tries, self.failed = 0, ""
         served = any(other and other.primary and other.ready for name, other in reports.items() if name != self.name)
-        waits = served and report.state == "running" and not report.primary and (not report.isolated or self._left())
-        self.outside = (self.outside or now) if waits else None
+        if report.state == "running":
+            waits = not report.primary and (not report.isolated or self._left())
+        else:
+            # not while its position is being recovered
+            waits = not report.joined and (report.position is not None or report.uuid is None)
+        self.outside = (self.outside or now) if served and waits else None
 
     def _left(self) -> bool:
         """Whether the server left the cluster, and never connects again."""
         return bool(self.observer.status) and self.observer.status.get("wsrep_connected") != "ON"
 
     def _decide(self, report: galera_return.Report, reports: t.Mapping[str, galera_return.Report | None]) -> galera_return.Step:
-        if self.outside and time.monotonic() - self.outside > (0 if self._left() else 60):
-            state = self.observer.status.get("wsrep_local_state_comment")
+        # Galera stops connecting when a handshake of another member was interrupted, as when that one forms a component
+        if self.outside and time.monotonic() - self.outside > (0 if self._left() else OUTSIDE):
+            state = self.observer.status.get("wsrep_local_state_comment", report.state)
             return galera_return.Step("restart", f"it is {state} and does not connect, although others serve")
         address = self.observer.status.get("wsrep_cluster_address")
         peers = [peer for peer in (address or "").partition("://")[2].partition("?")[0].split(",") if peer]

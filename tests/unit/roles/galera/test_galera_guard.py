@@ -261,9 +261,16 @@ def test_a_member_that_left_stays_while_no_other_serves(left: t.Any, world: Worl
     assert not left(1) and left(6) == ["kill"]
 
 
-def test_a_connected_member_that_does_not_join_is_restarted_later(left: t.Any, world: World) -> None:
-    world.own, world.status = APART, CONNECTED
-    assert not left(30) and not left(61) and left(6) == ["kill"]
+@pytest.mark.parametrize("own", [APART, STARTING, Report("n1", "starting")])
+def test_a_member_that_does_not_connect_is_restarted(left: t.Any, world: World, own: Report) -> None:
+    world.own, world.status = own, CONNECTED if own.state == "running" else {}
+    assert not left(15) and not left(15) and left(6) == ["kill"]
+
+
+@pytest.mark.parametrize("own", [dataclasses.replace(STARTING, joined=True), dataclasses.replace(STARTING, position=None), dataclasses.replace(APART, primary=True)])
+def test_a_member_that_joins_or_recovers_is_left_alone(left: t.Any, world: World, own: Report) -> None:
+    world.own, world.status = own, CONNECTED if own.state == "running" else {}
+    assert not left(15) and not left(60) and not left(60)
 
 
 # ---------------------------------------------------------------- exchange and watchdog
