@@ -90,6 +90,8 @@ class Galera:
     :arg stale: how often a report may be old.
     :arg restores: restarted servers restore their saved view, as without the rule that the view is renamed first.
     :arg copies: a member that joins may be without data meanwhile (SST).
+    :arg symmetric: treat states that differ in the names of members only as one; names in a trace change meanwhile.
+    :arg reverse: the other order of names, which decides between equal positions.
     :arg decide: the decision of the guards.
     """
 
@@ -101,10 +103,12 @@ class Galera:
     stale: int = 1
     restores: bool = False
     copies: bool = False
+    symmetric: bool = False
+    reverse: bool = False
     decide: t.Callable[..., Step] = plan_return.step
 
     def __post_init__(self) -> None:
-        self.names = "abcde"[: self.size] + ("g" if self.witness else "")
+        self.names = "abcde"[: self.size][:: -1 if self.reverse else 1] + ("g" if self.witness else "")
         self.all = range(len(self.names))
         self.data = range(self.size)
         self.good: set[State] = set()
@@ -147,7 +151,26 @@ class Galera:
             ordered=tuple(order[position] for position in state.ordered), old=old,
         )  # fmt: skip
 
-    def _shared(self, state: State) -> State:
+    def _sorted(self, state: State) -> State:
+        """Return the state with its members in an order that does not depend on their names."""
+        keys = [
+            (state.members[i], [i in view for view in state.views], sum(i in pair for pair in state.cuts), state.old and state.old[0] == i or False,
+             state.pending and state.pending[0] == i or False)
+            for i in self.data
+        ]  # fmt: skip
+        order = sorted(self.data, key=keys.__getitem__)
+        if order == list(self.data):
+            return state
+        now = {i: place for place, i in enumerate([*order, *self.all[self.size :]])}
+        return state._replace(
+            members=tuple(state.members[i] for i in now),
+            cuts=frozenset((min(now[i], now[j]), max(now[i], now[j])) for i, j in state.cuts),
+            views=tuple(frozenset(now[i] for i in view) for view in state.views),
+            old=state.old and (now[state.old[0]], state.old[1]),
+            pending=state.pending and (now[state.pending[0]], state.pending[1]),
+        )
+
+    def shared(self, state: State) -> State:
         """Return the state with parts that equal states share, to save memory."""
         same = self._same
         members = tuple(same.setdefault(member, member) for member in state.members)
@@ -183,7 +206,7 @@ class Galera:
         if quorate:
             if leaver is None and all(members[i].primary and members[i].view == quorate[0] for i in group) and state.views[quorate[0]] == group:
                 return []
-            came = [i for i in by_view[quorate[0]] if members[i].full]
+            came = [i for i in by_view[quorate[0]] if members[i].full] or self._newest_in_memory(state, group)
             return [self._install(state, group, came)]
         remerged = self._remerge(state, group)
         if remerged is not None:
@@ -200,12 +223,16 @@ class Galera:
         greatest = max(members[i].view for i in joined)
         if not all(j in group and members[j].joined and members[j].view == greatest for j in state.views[greatest]):
             return None
-        full = [i for i in group if members[i].full]
+        full = self._newest_in_memory(state, group)
         if full:
-            best = max((members[i].view, members[i].memory) for i in full)
-            return [i for i in full if (members[i].view, members[i].memory) == best]
+            return full
         best = max(members[i].disk for i in joined)
         return [i for i in joined if members[i].disk == best]
+
+    def _newest_in_memory(self, state: State, group: t.Iterable[int]) -> list[int]:
+        """Return the members with the newest state of those that had the complete state of a component since they were started."""
+        full = {i: (state.members[i].view, state.members[i].memory) for i in group if state.members[i].full}
+        return [i for i, newest in full.items() if newest == max(full.values())]
 
     def _install(self, state: State, group: frozenset[int], came: t.Sequence[int]) -> State:
         """Install a Primary Component with the state of ``came``."""
@@ -213,9 +240,7 @@ class Galera:
         changes = {}
         for i in group:
             member = members[i]
-            full = i >= self.size or (i in came and member.memory == position) or (member.memory == position >= 0)
-            if i in came and member.full and member.memory == position and i < self.size:
-                full = True
+            full = position >= 0 and (i >= self.size or member.memory == position)
             # the change of the view has a position too; it is applied at once if nothing is queued
             disk = position + 1 if full and member.disk == position else member.disk
             changes[i] = member._replace(
@@ -307,9 +332,15 @@ class Galera:
             return
         found = itertools.chain(self._galera(state), self._guards(state), self._others(state), self._faults(state) if state.faults else ())
         for text, after in found:
-            normal = self._normal(after)
-            if normal != state:
-                yield text, self._shared(normal)
+            if after.views is not state.views or after.old is not state.old or any(
+                new is not old and (new.disk, new.memory, new.view) != (old.disk, old.memory, old.view)
+                for new, old in zip(after.members, state.members)
+            ):
+                after = self._normal(after)
+            if self.symmetric:
+                after = self._sorted(after)
+            if after != state:
+                yield text, after
 
     def _galera(self, state: State) -> t.Iterator[tuple[str, State]]:
         groups = self.components(state)
@@ -345,7 +376,11 @@ class Galera:
         if i >= self.size or not member.primary or member.full:
             return None
         group = next((each for each in groups if i in each), frozenset())
-        return next((j for j in sorted(group) if j < self.size and state.members[j].full and state.members[j].view == member.view), None)
+        # a donor comes to the request after all that was ordered before it
+        return next((j for j in sorted(group) if j < self.size and self._gives(state.members[j], member.view)), None)
+
+    def _gives(self, donor: Member, view: int) -> bool:
+        return donor.full and donor.view == view and donor.memory == donor.disk
 
     def _guards(self, state: State) -> t.Iterator[tuple[str, State]]:
         for me in self.data:

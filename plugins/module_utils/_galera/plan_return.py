@@ -138,17 +138,17 @@ def step(me: str, reports: t.Mapping[str, Report | None], witnesses: int, addres
     found = newest(reports)
     if found.name is None:
         return Step("refuse" if found.refused else "wait", found.reason, found.waits_for)
-    # in a component with a witness, but nobody is left there who has its data
-    stuck = tuple(report.name for report in others if _in_component(report))
     if found.name == me:
-        return Step("wait", "others must leave a component without data first", stuck) if stuck else Step("form", found.reason)
-    if _in_component(own):
+        busy = tuple(report.name for report in others if _may_be_primary(report))
+        return Step("wait", f"others may still form a component, or are in one without data: {', '.join(busy)}", busy) if busy else Step("form", found.reason)
+    if _may_be_primary(own):
         return Step("isolate" if own.state == "running" else "restart", f"in a component without data; {found.reason}")
     return Step("wait", found.reason, (found.name,))
 
 
-def _in_component(report: Report) -> bool:
-    return report.primary or (report.state == "starting" and report.joined)
+def _may_be_primary(report: Report) -> bool:
+    """Return whether a member is in a component that is Primary, for example with a witness, or becomes so without its guard."""
+    return (report.state == "running" and not report.isolated) or (report.state == "starting" and report.joined)
 
 
 def _follow(own: Report, serving: Report) -> Step:
