@@ -158,7 +158,7 @@ def ensure(request: MemberRequest, database: MariaDb, *, check_mode: bool, sleep
     if check_mode:
         return MemberResult(bool(actions), actions, before, before)
     verbs = {
-        "bootstrap": lambda: _bootstrap(database),
+        "bootstrap": lambda: _bootstrap(database, request.uuid),
         "reform": database.reform,
         "restart": database.restart,
         "start": database.start,
@@ -182,11 +182,11 @@ def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], database: MariaD
     return ()
 
 
-def _bootstrap(database: MariaDb) -> None:
+def _bootstrap(database: MariaDb, uuid: str | None) -> None:
     if database.unit_state().get("ActiveState") not in ("inactive", "failed"):
         # also if it is still starting: its grastate.dat is valid only after a graceful stop
         database.stop()
-    database.allow_bootstrap()
+    database.allow_bootstrap(uuid)
     database.bootstrap()
 
 

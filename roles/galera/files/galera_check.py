@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import http.client
 import http.server
+import ipaddress
+import json
+import pathlib
 import socket
 import sys
 import threading
@@ -22,7 +25,8 @@ import pymysql
 
 import galera_plan
 
-
+#: What the guard of this member has found out.
+STATE = pathlib.Path("/run/footprint-galera/state.json")
 #: Seconds between two queries, from the last answer until it counts as none, and for the answer of another member.
 PAUSE, PATIENCE, PEER = 0.25, 1.5, 0.3
 
@@ -99,9 +103,10 @@ class Database:
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Returns the same response for any path but two.
+    """Returns the same response for any path but three.
 
-    ``/members`` returns the addresses of the members that have the cluster's data; ``/synced`` whether this one is synchronised, so not a donor.
+    ``/members`` returns the addresses of the members that have the cluster's data; ``/synced`` whether this one is synchronised, so not a donor;
+    ``/state`` what the guard has found out, to members only.
     """
 
     server_version = "footprint"
@@ -110,15 +115,35 @@ class Handler(http.server.BaseHTTPRequestHandler):
     # the whole response in one packet: a load balancer closes the connection as soon as it has read the status
     wbufsize = -1
     database: Database
+    members: t.Collection[str] = ()
 
     def do_GET(self) -> None:  # pylint: disable=invalid-name
         """Check the member and respond."""
+        if self.path == "/state":
+            self._state()
+            return
         seen = self.database.latest()
         why = seen.why or (galera_plan.problems(seen.status) if self.path == "/synced" else ())
         lines: t.Sequence[str] = why or (members(seen.status) if self.path == "/members" else ("ready",))
-        body = ("\n".join(lines) + "\n").encode()
-        self.send_response(503 if why else 200)
-        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self._respond(503 if why else 200, "text/plain; charset=utf-8", "\n".join(lines) + "\n")
+
+    def _state(self) -> None:
+        """Respond with the guard's report and its age in seconds, because the clocks of two hosts differ."""
+        if str(ipaddress.ip_address(self.client_address[0].partition("%")[0])) not in self.members:
+            self._respond(403, "text/plain; charset=utf-8", "only members of the cluster may ask\n")
+            return
+        try:
+            state = json.loads(STATE.read_text(encoding="utf-8"))
+            body = json.dumps({"age": time.monotonic() - state["at"], "report": state["report"]})
+        except (OSError, ValueError, TypeError, KeyError):
+            self._respond(503, "text/plain; charset=utf-8", "the guard does not run\n")
+            return
+        self._respond(200, "application/json", body)
+
+    def _respond(self, code: int, kind: str, text: str) -> None:
+        body = text.encode()
+        self.send_response(code)
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Connection", "close")
         self.end_headers()
@@ -148,11 +173,13 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 def main() -> None:
-    """Run ``galera_check.py SOCKET``; the database account has the name of the system user."""
+    """Run ``galera_check.py MEMBERS``, with the file that the guard reads as well; the database account has the name of the system user."""
     import getpass
 
+    settings = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
+    Handler.members = {str(ipaddress.ip_address(address)) for address in settings["members"].values()}
     server = Server()
-    Handler.database = Database(sys.argv[1], getpass.getuser(), server.socket.getsockname()[1])
+    Handler.database = Database(settings["socket"], getpass.getuser(), server.socket.getsockname()[1])
     threading.Thread(target=Handler.database.watch, daemon=True).start()
     server.serve_forever()
 

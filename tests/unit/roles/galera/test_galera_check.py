@@ -83,6 +83,9 @@ def fixture_start(tmp_path: pathlib.Path) -> t.Iterator[t.Callable[..., Check]]:
     """Start checks."""
     shutil.copy(ROOT / "roles/galera/files/galera_check.py", tmp_path)
     shutil.copy(ROOT / "plugins/module_utils/_galera/plan_member.py", tmp_path / "galera_plan.py")
+    # the program has a fixed path for the state
+    program = tmp_path / "galera_check.py"
+    program.write_text(program.read_text("utf-8").replace("/run/footprint-galera", str(tmp_path)), "utf-8")
     (tmp_path / "pymysql.py").write_text(DATABASE, "ascii")
     with contextlib.ExitStack() as stack:
 
@@ -91,7 +94,9 @@ def fixture_start(tmp_path: pathlib.Path) -> t.Iterator[t.Callable[..., Check]]:
             database = tmp_path / f"{address}.json"
             # as systemd does
             starts = f"import os, sys; os.dup2({listener.fileno()}, 3); os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
-            argv = [sys.executable, "-c", starts, str(tmp_path / "galera_check.py"), str(database)]
+            settings = tmp_path / f"{address}-members.json"
+            settings.write_text(json.dumps({"socket": str(database), "members": {"n1": PEER, "n2": "2001:DB8::1"}}), "utf-8")
+            argv = [sys.executable, "-c", starts, str(program), str(settings)]
             if status:
                 database.write_text(json.dumps(status), "ascii")
             process = subprocess.Popen(argv, pass_fds=(listener.fileno(),), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -109,9 +114,9 @@ def fixture_check(start: t.Callable[..., Check]) -> tuple[subprocess.Popen[str],
     return check.process, check.port
 
 
-def ask(port: int, request: bytes = REQUEST, address: str = HERE) -> bytes:
+def ask(port: int, request: bytes = REQUEST, address: str = HERE, source: str = HERE) -> bytes:
     """Send a request; return the response."""
-    with socket.create_connection((address, port), timeout=30) as client:
+    with socket.create_connection((address, port), 30, (source, 0)) as client:
         client.sendall(request)
         return b"".join(iter(lambda: client.recv(65536), b""))
 
@@ -183,3 +188,26 @@ def test_a_donor_that_lags_serves_again_as_soon_as_the_other_member_is_lost(star
     check.becomes(200, "ready")
     peer.process.kill()
     check.becomes(200, "ready")
+
+
+STATE = REQUEST.replace(b"/", b"/state", 1)
+
+
+def test_members_get_the_report_of_the_guard_and_its_age(check: tuple[subprocess.Popen[str], int], tmp_path: pathlib.Path) -> None:
+    (tmp_path / "state.json").write_text(json.dumps({"at": time.monotonic() - 7, "report": {"name": "n1"}, "step": {"action": "wait"}}), "utf-8")
+    head, _empty, body = ask(check[1], STATE, source=PEER).partition(b"\r\n\r\n")
+    answer = json.loads(body)
+    assert head.startswith(b"HTTP/1.0 200 ") and answer["report"] == {"name": "n1"} and 7 <= answer["age"] < 60 and set(answer) == {"age", "report"}
+
+
+def test_others_do_not(check: tuple[subprocess.Popen[str], int], tmp_path: pathlib.Path) -> None:
+    (tmp_path / "state.json").write_text(json.dumps({"at": 0, "report": {"name": "n1"}}), "utf-8")
+    response = ask(check[1], STATE)
+    assert response.startswith(b"HTTP/1.0 403 ") and b"n1" not in response
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", '{"at": "x", "report": {}}', '{"report": {}}'])
+def test_a_report_that_is_missing_or_damaged_is_an_error(check: tuple[subprocess.Popen[str], int], tmp_path: pathlib.Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "state.json").write_text(text, "utf-8")
+    assert ask(check[1], STATE, source=PEER).startswith(b"HTTP/1.0 503 ")

@@ -97,7 +97,7 @@ class Server:
 
 
 for verb in ("start", "restart", "stop", "bootstrap", "reform", "allow_bootstrap"):
-    setattr(Server, verb, lambda self, verb=verb: self._verb(verb))
+    setattr(Server, verb, lambda self, *unused, verb=verb: self._verb(verb))
 
 
 def run(server, state="present", check_mode=False, **more):
