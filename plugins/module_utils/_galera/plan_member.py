@@ -30,6 +30,15 @@ def problems(status: t.Mapping[str, str], uuid: str | None = None, serves: bool 
     return tuple(found)
 
 
+def lags(status: t.Mapping[str, str]) -> bool:
+    """Return whether a member that serves may lack transactions that were acknowledged seconds ago.
+
+    Flow control limits what a synchronised member has received and not applied. A donor is exempt from it: at the end of a state transfer it may apply
+    nothing for seconds. An unknown length of its queue counts as one that is not empty.
+    """
+    return status.get("wsrep_local_state_comment") == "Donor/Desynced" and status.get("wsrep_local_recv_queue") != "0"
+
+
 def may_reform(status: t.Mapping[str, str], configured: int, addresses: int, witnesses: int = 0) -> bool:
     """Return whether a member may declare its non-Primary component Primary.
 

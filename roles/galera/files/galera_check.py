@@ -10,6 +10,7 @@ runs as, which has no other privileges.
 
 from __future__ import annotations
 
+import http.client
 import http.server
 import ipaddress
 import json
@@ -26,35 +27,86 @@ import galera_plan
 
 #: What the guard of this member has found out.
 STATE = pathlib.Path("/run/footprint-galera/state.json")
+#: Seconds between two queries, from the last answer until it counts as none, and for the answer of another member.
+PAUSE, PATIENCE, PEER = 0.25, 1.5, 0.3
+
+
+class Seen(t.NamedTuple):
+    """When the server has answered, its ``wsrep_*`` status, and why it may not be used."""
+
+    at: float
+    status: t.Mapping[str, str]
+    why: tuple[str, ...]
+
+
+def members(status: t.Mapping[str, str]) -> list[str]:
+    """Return the addresses of the members in this one's component; a witness has none."""
+    return [each.rpartition(":")[0].strip("[]") for each in status.get("wsrep_incoming_addresses", "").split(",") if ":" in each]
+
+
+def is_synced(address: str, port: int) -> bool:
+    """Return whether the check of another member says that it is; silence does not."""
+    connection = http.client.HTTPConnection(address, port, timeout=PEER)
+    try:
+        connection.request("GET", "/synced")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 class Database:
-    """A persistent connection; opened again after an error."""
+    """Queries the server periodically, so that one which hangs delays no response, however many load balancers ask.
 
-    def __init__(self, path: str, user: str) -> None:
-        self.path, self.user = path, user
+    :arg path: its socket.
+    :arg port: at which the other members' checks listen.
+    """
+
+    def __init__(self, path: str, user: str, port: int) -> None:
+        self.path, self.user, self.port = path, user, port
+        #: opened again after an error
         self.connection: t.Any = None
-        self.lock = threading.Lock()
+        self.look()
 
-    def status(self) -> dict[str, str]:
-        """Return the server's ``wsrep_*`` status."""
-        with self.lock:
-            try:
-                if self.connection is None:
-                    self.connection = pymysql.connect(
-                        unix_socket=self.path, user=self.user, connect_timeout=2, read_timeout=2, write_timeout=2
-                    )
-                with self.connection.cursor() as cursor:
-                    cursor.execute("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'")
-                    return dict(cursor.fetchall())
-            except BaseException:
-                self.connection = None
-                raise
+    def _status(self) -> dict[str, str]:
+        if self.connection is None:
+            self.connection = pymysql.connect(unix_socket=self.path, user=self.user, connect_timeout=2, read_timeout=2, write_timeout=2)
+        with self.connection.cursor() as cursor:
+            cursor.execute("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'")
+            return dict(cursor.fetchall())
+
+    def look(self) -> None:
+        """Query the server once; the only member that serves does so even if it lags behind."""
+        try:
+            status = self._status()
+            why = galera_plan.problems(status, serves=True)
+            if not why and galera_plan.lags(status) and any(is_synced(address, self.port) for address in members(status)):
+                why = ("it lags behind as a donor, and another member is synchronised",)
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            # of any kind: this thread must not end
+            self.connection = None
+            status, why = {}, (f"the server does not answer: {error}",)
+        self.seen = Seen(time.monotonic(), status, why)
+
+    def watch(self) -> None:
+        """Query the server for ever."""
+        while True:
+            time.sleep(PAUSE)
+            self.look()
+
+    def latest(self) -> Seen:
+        """Return the last answer, or that it is too old."""
+        seen = self.seen
+        age = time.monotonic() - seen.at
+        return seen if age < PATIENCE else Seen(seen.at, {}, (f"the server has not answered for {age:.1f} s",))
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Returns the same response for any path but ``/members``, which returns the addresses of the members that have the cluster's data, and
-    ``/state``, which returns what the guard has found out, to members only.
+    """Returns the same response for any path but three.
+
+    ``/members`` returns the addresses of the members that have the cluster's data; ``/synced`` whether this one is synchronised, so not a donor;
+    ``/state`` what the guard has found out, to members only.
     """
 
     server_version = "footprint"
@@ -70,16 +122,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path == "/state":
             self._state()
             return
-        status: dict[str, str] = {}
-        try:
-            status = self.database.status()
-            why = galera_plan.problems(status, serves=True)
-        except (pymysql.MySQLError, OSError) as error:
-            why = (f"the server does not answer: {error}",)
-        lines: t.Sequence[str] = why or ("ready",)
-        if self.path == "/members" and not why:
-            # a witness has no address
-            lines = [each.rpartition(":")[0].strip("[]") for each in status.get("wsrep_incoming_addresses", "").split(",") if ":" in each]
+        seen = self.database.latest()
+        why = seen.why or (galera_plan.problems(seen.status) if self.path == "/synced" else ())
+        lines: t.Sequence[str] = why or (members(seen.status) if self.path == "/members" else ("ready",))
         self._respond(503 if why else 200, "text/plain; charset=utf-8", "\n".join(lines) + "\n")
 
     def _state(self) -> None:
@@ -132,9 +177,11 @@ def main() -> None:
     import getpass
 
     settings = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
-    Handler.database = Database(settings["socket"], getpass.getuser())
     Handler.members = {str(ipaddress.ip_address(address)) for address in settings["members"].values()}
-    Server().serve_forever()
+    server = Server()
+    Handler.database = Database(settings["socket"], getpass.getuser(), server.socket.getsockname()[1])
+    threading.Thread(target=Handler.database.watch, daemon=True).start()
+    server.serve_forever()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_member import may_reform, problems
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_member import lags, may_reform, problems
 
 A = "aaaaaaaa-0000-11ef-8000-000000000001"
 B = "bbbbbbbb-0000-11ef-8000-000000000002"
@@ -49,6 +49,23 @@ def test_a_donor_serves_but_is_not_ready():
     assert problems(donor)
     assert problems(donor, serves=True) == ()
     assert problems({**donor, "wsrep_ready": "OFF"}, serves=True)
+
+
+@pytest.mark.parametrize(
+    ("state", "queue", "expected"),
+    [
+        ("Donor/Desynced", "0", False),
+        ("Donor/Desynced", "1", True),
+        ("Donor/Desynced", "412", True),
+        ("Donor/Desynced", None, True),
+        ("Donor/Desynced", "", True),
+        # flow control limits it
+        ("Synced", "12", False),
+    ],
+)
+def test_a_donor_lags_whose_queue_is_not_applied(state: str, queue: str | None, expected: bool):
+    status = {**READY, "wsrep_local_state_comment": state}
+    assert lags(status if queue is None else {**status, "wsrep_local_recv_queue": queue}) is expected
 
 
 LOST = {"wsrep_cluster_status": "non-Primary", "wsrep_connected": "ON", "wsrep_cluster_size": "3"}
