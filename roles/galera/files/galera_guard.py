@@ -131,32 +131,29 @@ class Guard:
         return bool(self.observer.status) and self.observer.status.get("wsrep_connected") != "ON"
 
     def _decide(self, report: galera_return.Report, reports: t.Mapping[str, galera_return.Report | None]) -> galera_return.Step:
-        # Galera stops connecting when a handshake of another member was interrupted, as when that one forms a component
         if self.outside and time.monotonic() - self.outside > (0 if self._left() else OUTSIDE):
+            # Galera stops connecting when a handshake of another member was interrupted, as when that one forms a component
             state = self.observer.status.get("wsrep_local_state_comment", report.state)
-            return galera_return.Step("restart", f"it is {state} and does not connect, although others serve")
-        address = self.observer.status.get("wsrep_cluster_address")
-        peers = [peer for peer in (address or "").partition("://")[2].partition("?")[0].split(",") if peer]
-        return galera_return.step(self.name, reports, self.witnesses, len(peers) if address else None)
+            step = galera_return.Step("restart", f"it is {state} and does not connect, although others serve")
+        else:
+            address = self.observer.status.get("wsrep_cluster_address")
+            peers = [peer for peer in (address or "").partition("://")[2].partition("?")[0].split(",") if peer]
+            step = galera_return.step(self.name, reports, self.witnesses, len(peers) if address else None)
+        if self._left() and step.action in ("connect", "form"):
+            step = dataclasses.replace(step, action="restart")
+        if step.action in ("restart", "form") and LOCK.exists():
+            return galera_return.Step("wait", f"a run that restarts members ({LOCK}) decides; otherwise {step.action}: {step.reason}")
+        return step
 
     def _act(self, step: galera_return.Step, report: galera_return.Report) -> None:
         if step.action == "isolate" and not report.isolated:
             self.server.isolate(report.node)
-        elif step.action == "connect" and report.isolated and not self._left():
+        elif step.action == "connect" and report.isolated:
             self.server.connect()
-        elif self.forming or self._held():
-            return
-        elif step.action == "restart" or (step.action in ("connect", "form") and self._left()):
+        elif step.action == "restart" and not self.forming:
             self._restart()
-        elif step.action == "form" and not self.observer.bootstraps:
+        elif step.action == "form" and not self.forming and not self.observer.bootstraps:
             self._form(report)
-
-    def _held(self) -> bool:
-        """Whether a run restarts members, which makes its own decisions."""
-        if LOCK.exists():
-            self.step = dataclasses.replace(self.step, reason=f"{self.step.reason}; not while a run holds {LOCK}")
-            return True
-        return False
 
     def _restart(self) -> None:
         now = time.monotonic()

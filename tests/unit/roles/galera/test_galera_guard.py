@@ -165,7 +165,11 @@ def test_while_a_run_restarts_members_it_only_isolates_and_connects(guard: t.Any
     assert guard.server.done == ["isolate None", "connect"]
     world.own, world.step = STARTING, Step("form", "why")
     guard.turn()
-    assert "while a run holds" in guard.step.reason
+    assert guard.step.action == "wait" and "a run that restarts members" in guard.step.reason
+    world.own, world.status, world.step = ISOLATED, LEFT, Step("connect", "why")
+    guard.turn()
+    assert guard.step.action == "wait" and guard.server.done[-1] == "connect"
+    world.own, world.status, world.step = STARTING, {}, Step("form", "why")
     module.LOCK.unlink()
     guard.turn()
     assert guard.server.done[-1] == f"bootstrap {CLUSTER}"
