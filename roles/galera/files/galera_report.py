@@ -277,6 +277,8 @@ class Observer:
         if (names, caught_up) != (self.names, self.caught_up):
             # Galera does not write its view to the disk at once
             synchronise(DATA / VIEW)
+            # after a graceful stop there is none
+            (DATA / OLD_VIEW).unlink(missing_ok=True)
             write(KEPT, {"names": names, "caught_up": caught_up})
             self.names, self.caught_up = names, caught_up
 

@@ -86,8 +86,10 @@ def grastate(folder: pathlib.Path, uuid: str = CLUSTER, seqno: int = -1) -> None
 
 def test_a_member_that_serves(report: t.Any, server: Server, tmp_path: pathlib.Path) -> None:
     (tmp_path / "gvwstate.dat").write_text(VIEW, "utf-8")
+    (tmp_path / "gvwstate.dat.last").write_text(VIEW, "utf-8")
     server.answer = SYNCED
     found = report.Observer("n1", server).look()
+    assert not (tmp_path / "gvwstate.dat.last").exists(), "it would be the view after a graceful stop"
     assert (found.state, found.primary, found.ready, found.isolated, found.position, found.node) == ("running", True, True, False, 41, A)
     assert (found.view.id, found.view.seq, found.view.members) == (f"3 {A} 7", 7, (A, B))
     assert (dict(found.names), found.caught_up) == ({A: "n1", B: "n2"}, f"3 {A} 7")
