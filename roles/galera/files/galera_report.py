@@ -207,7 +207,8 @@ class Observer:
         if status.get("wsrep_on") != "ON":
             return None
         # one that receives changes from another member (IST) answers already; its state is Joining then, and Initialized without a component
-        primary = status.get("wsrep_cluster_status") == "Primary" or status.get("wsrep_local_state", "0") in ("1", "2", "3", "4")
+        connected = status.get("wsrep_connected") == "ON"
+        primary = connected and (status.get("wsrep_cluster_status") == "Primary" or status.get("wsrep_local_state") in ("1", "2", "3", "4"))
         applied = status.get("wsrep_local_recv_queue") == "0"
         # a donor serves, too: otherwise its joiner would have no member to follow
         ready = primary and status.get("wsrep_ready") == "ON"
@@ -225,7 +226,7 @@ class Observer:
             position=position if primary or before == self.drained else None,
             joined=True,
             # a server that left the cluster is connected to no other, either
-            isolated=status.get("wsrep_connected") != "ON" or text_of(ISOLATED) == json.dumps(status.get("wsrep_gcomm_uuid")),
+            isolated=not connected or text_of(ISOLATED) == json.dumps(status.get("wsrep_gcomm_uuid")),
             view=view,
             caught_up=self.caught_up,
             node=status.get("wsrep_gcomm_uuid") or own,
