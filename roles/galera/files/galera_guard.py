@@ -8,7 +8,7 @@
 (name → address).
 
 Each second it reads the state of the own server, publishes it for the health check, which serves it to the other members at ``/state``, reads theirs, and does what
-``galera_return.step`` decides. An answer that is missing, late or invalid counts as unknown. While a run restarts members, it only isolates and connects.
+``galera_return.step`` decides. An answer that is missing, late or invalid counts as unknown. While a run restarts members, it forms no component.
 
 A member that differs from the others or could not apply a change (a full disk, for example) leaves the cluster, and its server never connects again. The guard restarts
 it a limited number of times while another member serves.
@@ -134,11 +134,10 @@ class Guard:
         if self.outside and time.monotonic() - self.outside > (0 if self._left() else OUTSIDE):
             # Galera stops connecting when a handshake of another member was interrupted, as when that one forms a component
             state = self.observer.status.get("wsrep_local_state_comment", report.state)
-            step = galera_return.Step("restart", f"it is {state} and does not connect, although others serve")
-        else:
-            address = self.observer.status.get("wsrep_cluster_address")
-            peers = [peer for peer in (address or "").partition("://")[2].partition("?")[0].split(",") if peer]
-            step = galera_return.step(self.name, reports, self.witnesses, len(peers) if address else None)
+            return galera_return.Step("restart", f"it is {state} and does not connect, although others serve")
+        address = self.observer.status.get("wsrep_cluster_address")
+        peers = [peer for peer in (address or "").partition("://")[2].partition("?")[0].split(",") if peer]
+        step = galera_return.step(self.name, reports, self.witnesses, len(peers) if address else None)
         if self._left() and step.action in ("connect", "form"):
             step = dataclasses.replace(step, action="restart")
         if step.action in ("restart", "form") and LOCK.exists():

@@ -157,7 +157,7 @@ def test_the_others_and_status_learn_what_it_found(guard: t.Any, module: t.Any, 
     assert json.loads(module.STATE.read_text("utf-8"))["report"] is None
 
 
-def test_while_a_run_restarts_members_it_only_isolates_and_connects(guard: t.Any, module: t.Any, world: World) -> None:
+def test_while_a_run_restarts_members_it_forms_no_component(guard: t.Any, module: t.Any, world: World) -> None:
     module.LOCK.write_text("{}", "utf-8")
     for world.own, action in [(STARTING, "form"), (APART, "restart"), (ISOLATED, "form"), (APART, "isolate"), (ISOLATED, "connect")]:
         world.step = Step(action, "why")
@@ -269,6 +269,11 @@ def test_a_member_that_left_stays_while_no_other_serves(left: t.Any, world: Worl
 def test_a_member_that_does_not_connect_is_restarted(left: t.Any, world: World, own: Report) -> None:
     world.own, world.status = own, CONNECTED if own.state == "running" else {}
     assert not left(15) and not left(15) and left(6) == ["kill"]
+
+
+def test_a_run_that_waits_for_a_member_gets_it(left: t.Any, module: t.Any) -> None:
+    module.LOCK.write_text("{}", "utf-8")
+    assert not left(6) and left(6) == ["kill"]
 
 
 @pytest.mark.parametrize("own", [dataclasses.replace(STARTING, joined=True), dataclasses.replace(STARTING, position=None), dataclasses.replace(APART, primary=True)])
