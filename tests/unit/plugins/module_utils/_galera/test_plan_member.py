@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who is ready, and when a cluster may be formed again."""
+"""Who is ready."""
 
 from __future__ import annotations
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_member import may_reform, problems
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_member import problems
 
 A = "aaaaaaaa-0000-11ef-8000-000000000001"
 B = "bbbbbbbb-0000-11ef-8000-000000000002"
@@ -49,27 +49,3 @@ def test_a_donor_serves_but_is_not_ready():
     assert problems(donor)
     assert problems(donor, serves=True) == ()
     assert problems({**donor, "wsrep_ready": "OFF"}, serves=True)
-
-
-LOST = {"wsrep_cluster_status": "non-Primary", "wsrep_connected": "ON", "wsrep_cluster_size": "3"}
-
-
-@pytest.mark.parametrize(
-    ("status", "configured", "addresses", "may"),
-    [
-        (LOST, 3, 3, True),
-        # one is elsewhere, and may be Primary there
-        ({**LOST, "wsrep_cluster_size": "2"}, 3, 3, False),
-        ({**LOST, "wsrep_cluster_size": "1"}, 3, 3, False),
-        # the cluster is just being made bigger or smaller
-        (LOST, 3, 5, False),
-        (LOST, 5, 3, False),
-        ({**LOST, "wsrep_cluster_size": "4"}, 3, 3, False),
-        ({**LOST, "wsrep_cluster_status": "Primary"}, 3, 3, False),
-        ({**LOST, "wsrep_cluster_status": "Disconnected"}, 3, 3, False),
-        ({**LOST, "wsrep_connected": "OFF"}, 3, 3, False),
-        ({}, 3, 3, False),
-    ],
-)
-def test_may_reform(status, configured, addresses, may):
-    assert may_reform(status, configured, addresses) is may
