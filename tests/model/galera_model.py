@@ -19,8 +19,8 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._galera import plan_return
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_return import Report, Step, View
 
-#: State of the server: its machine has no power; an operator stopped it; it waits or joins; it answers SQL.
-OFF, STOPPED, STARTING, RUNNING = "off", "stopped", "starting", "running"
+#: State of the server: its machine has no power; an operator stopped it; its guard did, to form a component; it waits or joins; it answers SQL.
+OFF, STOPPED, FORMING, STARTING, RUNNING = "off", "stopped", "forming", "starting", "running"
 
 
 class Member(t.NamedTuple):
@@ -152,12 +152,13 @@ class Galera:
         )  # fmt: skip
 
     def _sorted(self, state: State) -> State:
-        """Return the state with its members in an order that does not depend on their names."""
+        """Return the state with its members in an order that does not depend on their names, unless a guard still has a decision or report by name."""
+        if state.pending or state.old:
+            return state
         keys = [
-            (state.members[i], [i in view for view in state.views], sum(i in pair for pair in state.cuts), state.old and state.old[0] == i or False,
-             state.pending and state.pending[0] == i or False)
+            (state.members[i], [i in view for view in state.views], sum(i in pair for pair in state.cuts))
             for i in self.data
-        ]  # fmt: skip
+        ]
         order = sorted(self.data, key=keys.__getitem__)
         if order == list(self.data):
             return state
@@ -166,8 +167,6 @@ class Galera:
             members=tuple(state.members[i] for i in now),
             cuts=frozenset((min(now[i], now[j]), max(now[i], now[j])) for i, j in state.cuts),
             views=tuple(frozenset(now[i] for i in view) for view in state.views),
-            old=state.old and (now[state.old[0]], state.old[1]),
-            pending=state.pending and (now[state.pending[0]], state.pending[1]),
         )
 
     def shared(self, state: State) -> State:
@@ -269,7 +268,7 @@ class Galera:
         primary = member.primary and member.process == RUNNING
         position = member.disk if member.process != RUNNING or member.memory == member.disk else -2
         return (
-            member.process, primary, primary and member.full, member.disk >= 0, position,
+            "stopped" if member.process == FORMING else member.process, primary, primary and member.full, member.disk >= 0, position,
             member.joined, member.isolated, member.view, member.caught, member.process == STOPPED,
         )  # fmt: skip
 
@@ -302,6 +301,10 @@ class Galera:
     def act(self, state: State, me: int, action: str) -> State:
         """Carry out the action of a guard."""
         member = state.members[me]
+        if member.process == FORMING:
+            if action == "form":
+                return self._install(self._with(state, {me: member._replace(process=STARTING, full=True)}), frozenset([me]), [me])
+            return self._with(state, {me: self._starts(member)})
         if action == "isolate" and member.process == RUNNING:
             return self._with(state, {me: member._replace(isolated=True)})
         if action == "connect":
@@ -311,8 +314,8 @@ class Galera:
         if action == "form":
             if member.process == RUNNING and member.isolated:
                 return state if member.primary else self._install(state, frozenset([me]), [me])
-            state = self._with(state, {me: ended(member)._replace(full=True)})
-            return self._install(state, frozenset([me]), [me])
+            # it asks the others again before it starts the cluster
+            return self._with(state, {me: ended(member, FORMING)})
         return state
 
     def _starts(self, member: Member) -> Member:
@@ -391,12 +394,13 @@ class Galera:
                 action = state.pending[1]
                 yield f"the guard of {name} carries out what it decided: {action}", self.act(state, me, action)._replace(pending=None)
                 continue
-            for stale in (False, True) if state.old and state.old[0] != me else (False,):
+            again = state.members[me].process == FORMING
+            for stale in (False, True) if state.old and state.old[0] != me and not again else (False,):
                 step = self.decision(state, me, stale)
                 text = f"the guard of {name}{' (with the old report)' if stale else ''}: {step.action} ({step.reason})"
                 noted = self._noted(state, me)
                 yield text, self.act(noted, me, step.action)
-                if state.late and not state.pending and step.action in ("isolate", "connect", "restart", "form"):
+                if state.late and not state.pending and not again and step.action in ("isolate", "connect", "restart", "form"):
                     yield f"the guard of {name} decides, and is late: {step.action}", noted._replace(late=state.late - 1, pending=(me, step.action))
         if state.pending:
             yield f"the guard of {self.names[state.pending[0]]} is killed before it acts", state._replace(pending=None)
@@ -434,7 +438,10 @@ class Galera:
                 continue
             pending = None if state.pending and state.pending[0] == i else state.pending
             yield f"{name} loses power", self._with(state, {i: ended(member, OFF)}, faults=less, pending=pending)
-            if member.process == RUNNING and member.full:
+            # not while another one joins: see the docstring of the module
+            if member.process == RUNNING and member.full and not any(
+                other.primary and not other.full and other.view == member.view for other in state.members[: self.size]
+            ):
                 yield f"the operator stops {name}", self._stopped(state, i)._replace(faults=less)
 
     def _killed(self, i: int, member: Member) -> Member:
@@ -472,7 +479,7 @@ class Galera:
                 self.good.update(seen)
                 return None, []
             if now in seen:
-                return "STUCK: all are back, and service does not return", more
+                return "STUCK: all are back, and service does not return", more[:40]
             seen.append(now)
             now = self._round(now, more)
             if now.lost:
@@ -483,7 +490,7 @@ class Galera:
         for kind in (self._others, self._guards, self._galera):
             for number in itertools.count():
                 found = next(((text, after) for text, after in kind(state) if self._moves(text, state, after)), None)
-                if found is None or number > 50:
+                if found is None or number > 9:
                     break
                 more.append(found)
                 state = found[1]
