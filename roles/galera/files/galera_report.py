@@ -49,24 +49,6 @@ def number(text: str | None) -> int | None:
     return int(text) if text and re.fullmatch("[0-9]{1,18}", text) else None
 
 
-def read_view(text: str) -> tuple[galera_return.View | None, str | None]:
-    """Return the saved view and the id of the own node from the content of ``gvwstate.dat``."""
-    own = re.search(rf"(?m)^my_uuid: ({UUID})$", text)
-    found = re.search(rf"(?ms)^#vwbeg$.^view_id: ([0-9]+) ({UUID}) ([0-9]{{1,18}})$.*^#vwend$", text)
-    members = tuple(sorted(re.findall(rf"(?m)^member: ({UUID}) ", text)))
-    view = galera_return.View(" ".join(found.groups()), int(found.group(3)), members) if found else None
-    return view, own.group(1) if own else None
-
-
-def read_kept(text: str) -> tuple[dict[str, str], str | None]:
-    """Return the names of the last component's members, and the last view in which this member had applied all changes."""
-    try:
-        kept = json.loads(text)
-        return {str(node): str(name) for node, name in kept["names"].items()}, kept["caught_up"]
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return {}, None
-
-
 def write(path: pathlib.Path, value: t.Any, mode: int = 0o644) -> None:
     """Write JSON; after a power loss there is either the old or the new content."""
     partial = path.with_name(f".{path.name}.partial")
@@ -192,12 +174,12 @@ class Observer:
         self.status: dict[str, str] = {}
         #: Whether the server is starting the cluster.
         self.bootstraps = False
-        self.names, self.caught_up = read_kept(text_of(KEPT))
+        self.names, self.caught_up = galera_return.read_kept(text_of(KEPT))
 
     def look(self) -> galera_return.Report | None:
         """Return the report, ``None`` for a server that hangs, refuses requests, or runs without replication."""
         # before the status, so that the queue is not that of an earlier view
-        view, own = read_view(text_of(DATA / VIEW))
+        view, own = galera_return.read_view(text_of(DATA / VIEW))
         try:
             self.status = self.server.status()
         except (pymysql.MySQLError, OSError):
@@ -251,7 +233,7 @@ class Observer:
             return None
         text = text_of(DATA / VIEW)
         joined = bool(pid and text)
-        view, own = read_view(text or text_of(DATA / OLD_VIEW))
+        view, own = galera_return.read_view(text or text_of(DATA / OLD_VIEW))
         return galera_return.Report(
             self.name,
             "starting" if state == "activating" else "stopped",

@@ -217,12 +217,12 @@ def test_a_stopped_server(report: t.Any, server: Server, tmp_path: pathlib.Path,
 
 @pytest.mark.parametrize("text", ["", "my_uuid: x\n", "\x00" * 200, VIEW.replace("#vwend\n", ""), VIEW.replace(" 7\n", " -7\n")])
 def test_a_damaged_view_is_none(report: t.Any, text: str) -> None:
-    assert report.read_view(text)[0] is None
+    assert report.galera_return.read_view(text)[0] is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"names": []}', '{"names": {}}', "null"])
 def test_a_damaged_record_is_empty(report: t.Any, text: str) -> None:
-    assert report.read_kept(text) == ({}, None)
+    assert report.galera_return.read_kept(text) == ({}, None)
 
 
 # ---------------------------------------------------------------- other members
@@ -230,7 +230,7 @@ def test_a_damaged_record_is_empty(report: t.Any, text: str) -> None:
 
 def answer(report: t.Any, **changed: t.Any) -> dict[str, t.Any]:
     """A valid answer of n2."""
-    value = report.galera_return.Report("n2", "running", position=3, uuid=CLUSTER, node=B, names={B: "n2"}, view=report.read_view(VIEW)[0])
+    value = report.galera_return.Report("n2", "running", position=3, uuid=CLUSTER, node=B, names={B: "n2"}, view=report.galera_return.read_view(VIEW)[0])
     return {"age": 0.5, "report": {**dataclasses.asdict(value), **changed}}
 
 
@@ -240,7 +240,7 @@ def parsed(report: t.Any, value: t.Any) -> t.Any:
 
 def test_an_answer_is_what_was_sent(report: t.Any) -> None:
     found = parsed(report, answer(report))
-    assert (found.name, found.position, found.uuid, found.view, dict(found.names)) == ("n2", 3, CLUSTER, report.read_view(VIEW)[0], {B: "n2"})
+    assert (found.name, found.position, found.uuid, found.view, dict(found.names)) == ("n2", 3, CLUSTER, report.galera_return.read_view(VIEW)[0], {B: "n2"})
 
 
 HOSTILE: list[dict[str, t.Any]] = [
