@@ -22,7 +22,6 @@ import json
 import os
 import pathlib
 import socket
-import subprocess
 import sys
 import time
 import typing as t
@@ -80,7 +79,6 @@ class Guard:
         #: Since when it has been as good as repaired, and since when it has been outside of a component that others are in.
         self.well: float | None = None
         self.outside: float | None = None
-        self.forming: subprocess.Popen[bytes] | None = None
 
     def turn(self) -> None:
         """Look once, and act if necessary."""
@@ -135,9 +133,9 @@ class Guard:
             # Galera stops connecting when a handshake of another member was interrupted, as when that one forms a component
             state = self.observer.status.get("wsrep_local_state_comment", report.state)
             return galera_return.Step("restart", f"it is {state} and does not connect, although others serve")
-        address = self.observer.status.get("wsrep_cluster_address")
-        peers = [peer for peer in (address or "").partition("://")[2].partition("?")[0].split(",") if peer]
-        step = galera_return.step(self.name, reports, self.witnesses, len(peers) if address else None)
+        # a server that formed the cluster has none
+        peers = [peer for peer in self.observer.status.get("wsrep_cluster_address", "").partition("://")[2].partition("?")[0].split(",") if peer]
+        step = galera_return.step(self.name, reports, self.witnesses, len(peers) or None)
         if self._left() and step.action in ("connect", "form"):
             step = dataclasses.replace(step, action="restart")
         if step.action in ("restart", "form") and LOCK.exists():
@@ -149,9 +147,9 @@ class Guard:
             self.server.isolate(report.node)
         elif step.action == "connect" and report.isolated:
             self.server.connect()
-        elif step.action == "restart" and not self.forming:
+        elif step.action == "restart":
             self._restart()
-        elif step.action == "form" and not self.forming and not self.observer.bootstraps:
+        elif step.action == "form" and not self.observer.bootstraps:
             self._form(report)
 
     def _restart(self) -> None:
@@ -176,13 +174,12 @@ class Guard:
         if any(other and other.primary for other in self.others().values()):
             log("another member has formed one meanwhile: joining it")
             return
-        self.forming = self.server.bootstrap(str(report.uuid))
+        self.server.bootstrap(str(report.uuid))
+        FORMING.unlink()
 
     def _continue_forming(self) -> None:
         """Start the server if it was stopped for forming and not started again: this guard was killed, or another member was faster."""
-        if self.forming and self.forming.poll() is not None:
-            self.forming = None
-        if not self.forming and FORMING.exists():
+        if FORMING.exists():
             self.server.start()
             FORMING.unlink()
 

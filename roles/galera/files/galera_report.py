@@ -143,12 +143,20 @@ class Server:
         self.kill()
         subprocess.run(["systemctl", "stop", UNIT], check=True, timeout=30)
 
-    def start(self) -> None:
-        """Start the unit without waiting."""
+    def start(self, arguments: str = "") -> None:
+        """Start the unit without waiting.
+
+        :arg arguments: of this start only; the unit itself removes them afterwards.
+        """
+        change = ["set-environment", f"_WSREP_NEW_CLUSTER={arguments}"] if arguments else ["unset-environment", "_WSREP_NEW_CLUSTER"]
+        subprocess.run(["systemctl", *change], check=True, timeout=30)
         subprocess.run(["systemctl", "start", "--no-block", UNIT], check=True, timeout=30)
 
-    def bootstrap(self, uuid: str) -> subprocess.Popen[bytes]:
+    def bootstrap(self, uuid: str) -> None:
         """Start the stopped server as the first one of its cluster, without waiting.
+
+        Unlike galera_new_cluster, it connects to no other member: when it forms its component, Galera ends such connections, and another member whose TLS
+        handshake ends like this never connects again.
 
         :arg uuid: cluster of its data; the file has none if the server ended while it changed a table definition, and a new one would be made up.
         """
@@ -160,7 +168,7 @@ class Server:
         os.chmod(partial, owner.st_mode & 0o777)
         synchronise(partial)
         os.replace(partial, path)
-        return subprocess.Popen(["galera_new_cluster", UNIT])  # pylint: disable=consider-using-with
+        self.start("--wsrep-new-cluster --wsrep-cluster-address=gcomm://")
 
 
 class Observer:

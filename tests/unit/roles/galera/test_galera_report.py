@@ -308,8 +308,13 @@ def test_a_slow_answer_takes_no_longer_than_allowed(report: t.Any, slow: int) ->
 @pytest.mark.parametrize("uuid", [CLUSTER, NO_UUID])
 def test_a_server_that_starts_the_cluster_keeps_its_identity(report: t.Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, uuid: str) -> None:
     commands: list[list[str]] = []
-    monkeypatch.setattr(report.subprocess, "Popen", commands.append)
+    monkeypatch.setattr(report.subprocess, "run", lambda argv, **unused: commands.append(argv))
     grastate(tmp_path, uuid)
     report.Server("").bootstrap(CLUSTER)
     text = (tmp_path / "grastate.dat").read_text("utf-8")
-    assert f"uuid:    {CLUSTER}" in text and "safe_to_bootstrap: 1" in text and commands == [["galera_new_cluster", "mariadb.service"]]
+    assert f"uuid:    {CLUSTER}" in text and "safe_to_bootstrap: 1" in text
+    start = ["systemctl", "start", "--no-block", "mariadb.service"]
+    # once, and connected to no other member meanwhile
+    assert commands == [["systemctl", "set-environment", "_WSREP_NEW_CLUSTER=--wsrep-new-cluster --wsrep-cluster-address=gcomm://"], start]
+    report.Server("").start()
+    assert commands[2:] == [["systemctl", "unset-environment", "_WSREP_NEW_CLUSTER"], start]
