@@ -186,12 +186,13 @@ class Observer:
 
     def look(self) -> galera_return.Report | None:
         """Return the report, ``None`` for a server that hangs, refuses requests, or runs without replication."""
+        self.bootstraps = False
         # before the status, so that the queue is not that of an earlier view
         view, own = galera_return.read_view(text_of(DATA / VIEW))
         try:
             self.status = self.server.status()
         except (pymysql.MySQLError, OSError):
-            self.status, self.drained, self.bootstraps = {}, None, False
+            self.status, self.drained = {}, None
             return self._silent()
         status = self.status
         if status.get("wsrep_on") != "ON":

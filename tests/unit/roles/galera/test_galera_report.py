@@ -188,6 +188,10 @@ def test_a_server_that_starts_the_cluster(report: t.Any, server: Server, startin
     (tmp_path / "gvwstate.dat").write_text(VIEW, "utf-8")
     found = observer.look()
     assert (found.state, found.primary, found.ready, found.joined) == ("starting", True, True, True)
+    # later, it has lost it
+    server.answer = LOST
+    observer.look()
+    assert not observer.bootstraps
 
 
 def test_data_of_another_member_that_is_incomplete_does_not_count(report: t.Any, server: Server, starting: t.Any, tmp_path: pathlib.Path) -> None:
