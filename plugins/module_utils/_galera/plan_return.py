@@ -118,7 +118,8 @@ def step(me: str, reports: t.Mapping[str, Report | None], witnesses: int, addres
 
     The guard reads its own server, then asks the others, and carries out the action at once.
 
-    :arg reports: every configured member with data, ``me`` among them; ``None`` for one that is silent or whose report is too old.
+    :arg reports: every configured member with data, ``me`` among them; ``None`` for one that is silent or whose report is too old: older than some
+        seconds, or made before ``me`` was last in a Primary Component or its process was started or ended.
     :arg witnesses: number of configured witnesses.
     :arg addresses: members and witnesses in the running server's ``wsrep_cluster_address``, if known.
     """
