@@ -261,9 +261,11 @@ class Observer:
     def _keep(self, view: galera_return.View | None, applied: bool) -> None:
         """Record what is asked for when the component is lost."""
         try:
-            rows = {str(node): str(name) for node, name in self.server.execute("SELECT node_uuid, node_name FROM mysql.wsrep_cluster_members")}
+            # a setting of all sessions could let it wait
+            found = self.server.execute("SET SESSION wsrep_sync_wait = 0", "SELECT node_uuid, node_name FROM mysql.wsrep_cluster_members")
         except (pymysql.MySQLError, OSError):
             return
+        rows = {str(node): str(name) for node, name in found}
         names = {**{node: name for node, name in self.names.items() if view and node in view.members}, **rows}
         caught_up = view.id if view and applied else self.caught_up
         if (names, caught_up) != (self.names, self.caught_up):

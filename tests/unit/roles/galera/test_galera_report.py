@@ -41,8 +41,8 @@ class Server:
             raise OSError("refused")
         return self.answer
 
-    def execute(self, statement: str) -> list[tuple[str, str]]:
-        assert "wsrep_cluster_members" in statement
+    def execute(self, *statements: str) -> list[tuple[str, str]]:
+        assert "wsrep_cluster_members" in statements[-1]
         return self.rows
 
     def unit(self) -> dict[str, str]:
