@@ -37,8 +37,8 @@ STATE = pathlib.Path("/run/footprint-galera/state.json")
 FORMING = pathlib.Path("/run/footprint-galera/forming")
 #: Record of a run that restarts members; see the module controlplane_lock.
 LOCK = pathlib.Path("/run/reduced.footprint/locks/controlplane-run.json")
-#: Free part of the file system from which a member may receive the data of another one.
-ENOUGH = 0.05
+#: Free part of the file system below which it counts as full, and from which a member may receive the data of another one.
+FULL, ENOUGH = 0.01, 0.05
 #: Seconds for which a restart must be necessary: what the others report is up to some seconds old.
 HOLD = 5.0
 #: Seconds after which a server that does not connect, although others serve, is restarted.
@@ -168,6 +168,9 @@ class Guard:
         log(f"forming the Primary Component at position {report.position}: {self.step.reason}")
         if report.state == "running":
             self.server.form()
+            return
+        if free_part(galera_report.DATA) < FULL:
+            self.failed = "its disk is full: the server would not start again"
             return
         FORMING.touch()
         self.server.stop()

@@ -269,12 +269,13 @@ class Observer:
         names = {**{node: name for node, name in self.names.items() if view and node in view.members}, **rows}
         caught_up = view.id if view and applied else self.caught_up
         if (names, caught_up) != (self.names, self.caught_up):
-            # Galera does not write its view to the disk at once
-            synchronise(DATA / VIEW)
-            # after a graceful stop there is none
-            (DATA / OLD_VIEW).unlink(missing_ok=True)
-            write(KEPT, {"names": names, "caught_up": caught_up})
             self.names, self.caught_up = names, caught_up
+            with contextlib.suppress(OSError):  # the disk is full: the record of the last time is kept
+                # Galera does not write its view to the disk at once
+                synchronise(DATA / VIEW)
+                # after a graceful stop there is none
+                (DATA / OLD_VIEW).unlink(missing_ok=True)
+                write(KEPT, {"names": names, "caught_up": caught_up})
 
 
 def report_of(name: str, answer: bytes) -> galera_return.Report | None:

@@ -181,6 +181,15 @@ def test_a_server_that_is_starting_the_cluster_is_not_started_again(guard: t.Any
     assert not guard.server.done
 
 
+def test_a_full_disk_while_it_forms(guard: t.Any, world: World) -> None:
+    world.own, world.step, world.free = STARTING, Step("form", "why"), 0.0
+    guard.turn()
+    assert not guard.server.done and "its disk is full" in guard.failed
+    world.free = 0.02
+    guard.turn()
+    assert guard.server.done[-1] == f"bootstrap {CLUSTER}"
+
+
 def test_another_member_may_have_formed_the_component_meanwhile(guard: t.Any, world: World) -> None:
     world.own, world.step = STARTING, Step("form", "why")
     world.others = {"n2": N2_SERVES, "n3": None}

@@ -101,6 +101,13 @@ def test_a_member_that_serves(report: t.Any, server: Server, tmp_path: pathlib.P
     assert (dict(kept.names), kept.caught_up, kept.state) == ({A: "n1", B: "n2"}, f"3 {A} 7", "stopped")
 
 
+def test_a_full_disk_ends_no_guard(report: t.Any, server: Server, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gvwstate.dat").write_text(VIEW, "utf-8")
+    monkeypatch.setattr(report, "KEPT", tmp_path / "cannot be written" / "kept.json")
+    server.answer = SYNCED
+    assert dict(report.Observer("n1", server).look().names) == {A: "n1", B: "n2"}
+
+
 @pytest.mark.parametrize("changed", [{"wsrep_local_recv_queue": "3"}, {"wsrep_local_state_comment": "Donor/Desynced"}])
 def test_a_member_that_lags_has_not_caught_up(report: t.Any, server: Server, tmp_path: pathlib.Path, changed: dict[str, str]) -> None:
     (tmp_path / "gvwstate.dat").write_text(VIEW, "utf-8")
