@@ -10,6 +10,7 @@ import json
 import pathlib
 import re
 import ssl
+import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
@@ -20,6 +21,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time
 _DPKG = pathlib.Path("/var/lib/dpkg/info")
 WITNESSES = pathlib.Path("/etc/reduced.footprint/witness")
 KEEPALIVED = pathlib.Path("/etc/keepalived/keepalived.conf")
+GUARD = pathlib.Path("/etc/systemd/system/footprint-galera-guard.service")
+GUARD_STATE = pathlib.Path("/run/footprint-galera/state.json")
+#: What a server logs when others continue without the newer changes that it has.
+REVERSING = "Reversing history"
 _FIELDS = "Id,LoadState,ActiveState,SubState,MainPID,ActiveEnterTimestamp,InvocationID,FragmentPath,SourcePath"
 _BLOCK = re.compile(r"virtual_ipaddress(?:_excluded)?\s*\{([^}]*)\}")
 _COMMENT = re.compile(r"[#!].*$", re.MULTILINE)
@@ -151,6 +156,32 @@ def vrrp_states(timeout: float = 20, path: pathlib.Path = KEEPALIVED) -> dict[st
         return {}
     configured = _INSTANCE.findall(_COMMENT.sub("", read_text(path) or "")) if _BEGUN in log else []
     return {**dict.fromkeys(configured, "INIT"), **{found["instance"]: found["state"] for found in _ENTERED.finditer(log)}}
+
+
+def galera_guard(unit: pathlib.Path = GUARD, state: pathlib.Path = GUARD_STATE) -> dict[str, t.Any] | None:
+    """Return what the guard of the database member has found out; ``None`` without a guard.
+
+    :returns: ``age_seconds``, ``None`` if it does not run; ``action``, ``reason``, ``waits_for``, ``isolated``, ``failed``.
+    """
+    if not unit.exists():
+        return None
+    try:
+        found = json.loads(read_text(state) or "")
+        report = found["report"] or {}
+        seen = {name: found["step"][name] for name in ("action", "reason", "waits_for")}
+        return {"age_seconds": round(time.monotonic() - found["at"], 1), **seen, "isolated": bool(report.get("isolated")), "failed": report.get("failed")}
+    except (ValueError, TypeError, KeyError):
+        return {"age_seconds": None}
+
+
+def galera_reversed(timeout: float = 20) -> str | None:
+    """Return when (UTC) a member was last asked to replace newer data by older, within a day; ``None`` if it was not, or if that is unknown."""
+    argv = ["journalctl", "--quiet", "--no-pager", "--output=json", "--output-fields=MESSAGE", "--unit=mariadb.service", "--since=-1d", "--lines=1"]
+    try:
+        entry = json.loads(run([*argv, f"--grep={REVERSING}"], timeout=timeout, ok=(0, 1)).stdout or "{}")
+        return _time(int(entry["__REALTIME_TIMESTAMP"]) // 1000000)
+    except (CommandError, ValueError, TypeError, KeyError):
+        return None
 
 
 def rabbitmq(timeout: float = 20) -> dict[str, t.Any] | None:

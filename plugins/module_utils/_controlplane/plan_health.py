@@ -17,6 +17,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._service.model_o
 # Galera states of members that are not Synced yet.
 _JOINING = ("Joining", "Joined", "Donor/Desynced", "Initialized")
 _STARTING = ("activating", "reloading")
+#: Seconds after which a guard that reports each second does not run.
+_GUARD_SILENT = 30
 # Status in HAProxy of a server that gets clients.
 _SERVING = ("UP", "no check")
 WITNESS = "witness"
@@ -124,7 +126,7 @@ def problems(name: str, seen: t.Mapping[str, t.Any], wanted: Wanted = ANY) -> li
     if not seen.get("units"):
         return ["it is not installed"]
     found = [f"{unit} is {entry['state']}" for unit, entry in sorted(seen["units"].items()) if entry["state"] != "active"]
-    return found or _CHECKS[name](seen, wanted)
+    return [*found, *_guard(seen)] if found else _CHECKS[name](seen, wanted)
 
 
 def host_problems(look: t.Mapping[str, t.Any], wanted: Wanted = ANY) -> list[tuple[str, str]]:
@@ -147,16 +149,31 @@ def host_problems(look: t.Mapping[str, t.Any], wanted: Wanted = ANY) -> list[tup
 def _galera(seen: t.Mapping[str, t.Any], wanted: Wanted) -> list[str]:
     facts = seen.get("facts")
     if not facts:
-        return ["its server does not answer"]
+        return ["its server does not answer", *_guard(seen)]
     if not facts.get("ready"):
-        return list(facts.get("problems") or ()) or ["its server runs without replication" if facts.get("standalone") else "its server does not answer"]
-    found, size = [], wanted.sizes.get("galera")
+        why = list(facts.get("problems") or ()) or ["its server runs without replication" if facts.get("standalone") else "its server does not answer"]
+        return [*why, *_guard(seen)]
+    found, size = _guard(seen), wanted.sizes.get("galera")
     if size is not None and facts.get("size") != size:
         found.append(f"its cluster has {facts.get('size')} of {size} members")
     if wanted.cluster_uuid and facts.get("cluster_uuid") != wanted.cluster_uuid:
         found.append(f"it belongs to the cluster {facts.get('cluster_uuid')}, not to {wanted.cluster_uuid}")
     if int(facts.get("seqno") or 0) < wanted.position:
         found.append(f"it is at position {facts.get('seqno')}, behind {wanted.position}")
+    return found
+
+
+def _guard(seen: t.Mapping[str, t.Any]) -> list[str]:
+    """Return why the guard of a database member leaves it out."""
+    guard, found = seen.get("guard"), []
+    if guard and (guard["age_seconds"] is None or guard["age_seconds"] > _GUARD_SILENT):
+        found.append("its guard does not run, so it may replace newer data after a cut (check journalctl -u footprint-galera-guard)")
+    elif guard:
+        found += ["its guard has isolated it"] if guard["isolated"] else []
+        if guard["failed"]:
+            found.append(f"its guard gave up: {guard['failed']}")
+        elif guard["action"] in ("wait", "refuse"):
+            found.append(f"its guard {'waits' if guard['action'] == 'wait' else 'leaves the decision to recover_database'}: {guard['reason']}")
     return found
 
 

@@ -70,6 +70,7 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     lines.extend(_controllers(controllers, witnesses))
     lines.extend(Line(name, report.state == plan_controlplane.OK, report.text, state=report.state) for name, report in reports.items())
     lines.extend(_certificates(looks))
+    lines.extend(_reversed(looks))
     lines.extend(_addresses(reports))
     lines.extend(Line("writer", True, f"clients of {name} are sent to {member}") for name, member in sorted(plan_controlplane.writers_of(looks).items()))
     lines.extend(_migration(migration) for migration in found.get("migrations") or [])
@@ -283,6 +284,15 @@ def _weight(entry: t.Mapping[str, t.Any]) -> int:
     if entry["state"] == _STARTED:
         return _RUNS if entry.get("phase") else 0
     return 2 if entry["part"] == "source" else 1 if entry.get("age_seconds") is not None else 0
+
+
+def _reversed(looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> t.Iterator[Line]:
+    """Report members that were asked to replace newer data by older."""
+    for name, look in sorted(looks.items()):
+        at = (((look or {}).get("services") or {}).get("galera") or {}).get("reversed")
+        if at:
+            text = f"its log has 'Reversing history' at {at}: acknowledged rows may be lost (see docs/database.md)"
+            yield Line(f"database {name}", False, text, state=plan_controlplane.DEGRADED)
 
 
 def _standby(entry: t.Mapping[str, t.Any]) -> Line:

@@ -77,6 +77,10 @@ class Host:
         """Return the facts of a service, ``None`` if it does not answer."""
         return self._openstack(name) if name in OPENSTACK else getattr(self, f"_{name}")()
 
+    def beside(self, name: str) -> dict[str, t.Any]:
+        """Return what is known of a service although it may not answer."""
+        return {"guard": io_plane.galera_guard(), "reversed": io_plane.galera_reversed(self.timeout)} if name == "galera" else {}
+
     def _galera(self) -> dict[str, t.Any] | None:
         seen = run_galera.look(self.database, recover=False)
         return seen if seen["running"] or seen["standalone"] else None
@@ -181,7 +185,7 @@ def look(
         for name in request.services or [name for name, installed in units.items() if installed]:
             active = any(unit["state"] in ("active", "activating") for unit in units[name].values())
             # a service that does not run is not queried, to avoid waiting for a timeout
-            seen = {"units": units[name], "facts": host.facts(name) if active else None}
+            seen = {"units": units[name], "facts": host.facts(name) if active else None, **host.beside(name)}
             if name == "load_balancer" and not active:
                 seen["facts"] = {"virtual_addresses": io_plane.virtual_addresses(), "held": [], "vrrp": {}, "frontends": None, "fronts": []}
             seen["problems"] = problems(name, seen, request.wanted)

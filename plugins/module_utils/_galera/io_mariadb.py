@@ -20,8 +20,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files i
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 
 _SYSTEM_DATABASES = frozenset(("mysql", "performance_schema", "sys", "information_schema", "lost+found"))
+_NO_UUID = "00000000-0000-0000-0000-000000000000"
 _POSITION = re.compile(r"--wsrep[_-]start[_-]position=([0-9a-f-]{36}):(-?[0-9]+)")
 _PROGRAMS = ("/usr/sbin/mariadbd", "/usr/libexec/mariadbd", "/usr/sbin/mysqld")
+_GUARD_RECORD = pathlib.Path("/var/lib/footprint-galera/kept.json")
 _UPGRADERS = frozenset(("mysql_upgrade", "mariadb-upgrade", "debian-start"))
 _JOURNAL_HINT = "Check `journalctl -u {unit}` on the host."
 
@@ -147,15 +149,29 @@ class MariaDb:
             return None
         return {key.strip(): value.strip() for key, _colon, value in (line.partition(":") for line in text.splitlines()) if value}
 
-    def allow_bootstrap(self) -> None:
-        """Set ``safe_to_bootstrap`` for this member; the caller has decided that it is safe."""
+    def saved_view(self) -> str:
+        """Return the content of ``gvwstate.dat``, under its name or the one that it gets before the server is started; empty after an orderly stop."""
+        text = read_text(self.datadir / "gvwstate.dat")
+        if not text and (self.grastate() or {}).get("seqno") == "-1":
+            text = read_text(self.datadir / "gvwstate.dat.last")
+        return text or ""
+
+    def guard_record(self) -> str:
+        """Return the durable record of the guard, empty if there is none."""
+        return read_text(_GUARD_RECORD) or ""
+
+    def allow_bootstrap(self, uuid: str | None = None) -> None:
+        """Set ``safe_to_bootstrap`` for this member; the caller has decided that it is safe.
+
+        :arg uuid: cluster of its data; the file has none if the server ended while it changed a table definition, and a new one would be made up.
+        """
         path = self.datadir / "grastate.dat"
         text = read_text(path)
         if text is None:
             return
         # the owner of the directory, because a file of root could not be read by the server
         owner = self.datadir.stat()
-        changed = re.sub(r"(?m)^safe_to_bootstrap:.*$", "safe_to_bootstrap: 1", text)
+        changed = re.sub(r"(?m)^safe_to_bootstrap:.*$", "safe_to_bootstrap: 1", text.replace(_NO_UUID, uuid or _NO_UUID))
         write_atomic(path, changed, stat.S_IMODE(path.stat().st_mode), (owner.st_uid, owner.st_gid))
 
     def started_at_position(self, pid: int) -> tuple[str, int] | None:
@@ -214,8 +230,8 @@ class MariaDb:
         run(["galera_new_cluster", self.unit], timeout=1800, hint=_JOURNAL_HINT.format(unit=self.unit))
 
     def reform(self) -> None:
-        """Declare the component of this member Primary."""
-        self.query("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true';")
+        """Declare the component of this member Primary, then let others connect: its guard may have isolated it."""
+        self.query("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true'; SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0';")
 
     def newest(self, paths: t.Iterable[str]) -> float:
         """Return the latest modification time of the files in seconds since the epoch; 0 if none exists."""

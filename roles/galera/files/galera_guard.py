@@ -2,119 +2,205 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Do what Galera does not do by itself: form the Primary Component again, and rejoin after a full disk.
+"""Decide with the other members whose data counts after a failure, which Galera does not do: it prefers an older state in memory to a newer one on a disk.
 
-``galera_guard.py SOCKET MEMBERS WITNESSES SECONDS``, a service on every member.
+``galera_guard.py MEMBERS``, a service on every member, with the file that the role writes: ``socket``, ``name``, ``port``, ``witnesses`` and ``members``
+(name → address).
 
-While every member has a saved view of the last Primary Component, Galera forms it again itself. The guard is for the case that one member has lost
-it. ``may_reform`` in ``galera_plan`` describes when this is allowed and why it cannot split the cluster.
+Each second it reads the state of the own server, publishes it for the health check, which serves it to the other members at ``/state``, reads theirs, and does what
+``galera_return.step`` decides. An answer that is missing, late or invalid counts as unknown. While a run restarts members, it forms no component.
 
-A member that cannot apply a change because its disk is full is outvoted by the others and leaves the cluster. Its server continues to run and never
-connects again. The guard restarts it when its disk has space again; it then copies all data from another member.
+A member that differs from the others or could not apply a change (a full disk, for example) leaves the cluster, and its server never connects again. The guard restarts
+it a limited number of times while another member serves.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
+import dataclasses
+import json
 import os
-import subprocess
+import pathlib
+import socket
 import sys
 import time
 import typing as t
 
 import pymysql
 
-import galera_plan
+import galera_report
+import galera_return
 
-PAUSE = 10
-UNIT = "mariadb.service"
+PAUSE = 1.0
+STATE = pathlib.Path("/run/footprint-galera/state.json")
+#: Exists while a starting server is replaced by one that forms the component.
+FORMING = pathlib.Path("/run/footprint-galera/forming")
+#: Record of a run that restarts members; see the module controlplane_lock.
+LOCK = pathlib.Path("/run/reduced.footprint/locks/controlplane-run.json")
 #: Free part of the file system below which it counts as full, and from which a member may receive the data of another one.
 FULL, ENOUGH = 0.01, 0.05
+#: Seconds for which a restart must be necessary: what the others report is up to some seconds old.
+HOLD = 5.0
+#: Seconds after which a server that does not connect, although others serve, is restarted.
+OUTSIDE = 20.0
+#: Seconds before each further restart of a server; after the last one it is left to a person.
+PAUSES = (0.0, 30.0, 60.0, 120.0, 300.0)
+#: Seconds after which a member that serves counts as repaired.
+REPAIRED = 120.0
 
 
-def after_full_disk(status: t.Mapping[str, str], free: float, was_full: bool) -> tuple[bool, bool]:
-    """Return whether the disk is full, or was when the member left the cluster, and whether the member can rejoin now.
-
-    A member that differs from the others for another reason is left to the operator, who may want to compare its data.
-
-    :arg status: ``SHOW GLOBAL STATUS`` as a mapping.
-    :arg free: free part of the file system with its data, 0 to 1.
-    :arg was_full: the first result of the look before.
-    """
-    left = status.get("wsrep_local_state_comment") == "Inconsistent"
-    full = free < FULL or (was_full and left)
-    return full, full and left and free >= ENOUGH
+def log(text: str, level: int = 4) -> None:
+    """Write a line with its priority to the journal."""
+    print(f"<{level}>{text}", flush=True)
 
 
-def free_part(folder: str) -> float:
+def free_part(folder: pathlib.Path) -> float:
     """Return the free part of a file system for users other than root, 0 to 1."""
     found = os.statvfs(folder)
     return found.f_bavail / found.f_blocks if found.f_blocks else 1.0
 
 
-def read(cursor: t.Any, what: str) -> dict[str, str]:
-    """Return global variables or status variables."""
-    cursor.execute(f"SHOW GLOBAL {what}")
-    return dict(cursor.fetchall())
-
-
 class Guard:
-    """Looks at the member of this host, and remembers what it saw.
+    """Decides and acts, once a turn.
 
-    :arg path: socket of the server.
-    :arg members: number of members that the role configured, without witnesses.
-    :arg hold: seconds for which a condition must last before a Primary Component is formed.
+    :arg settings: the content of the file that the role writes.
     """
 
-    def __init__(self, path: str, members: int, witnesses: int, hold: float) -> None:
-        self.path, self.members, self.witnesses, self.hold = path, members, witnesses, hold
-        #: Time since when a Primary Component is missing, and may be formed.
-        self.since: float | None = None
-        self.full = False
+    def __init__(self, settings: t.Mapping[str, t.Any]) -> None:
+        self.name, self.port, self.witnesses = settings["name"], settings["port"], settings["witnesses"]
+        self.addresses = dict(settings["members"])
+        self.server = galera_report.Server(settings["socket"])
+        self.observer = galera_report.Observer(self.name, self.server)
+        self.pool = concurrent.futures.ThreadPoolExecutor(max(1, len(self.addresses)))
+        self.step = galera_return.Step("none", "")
+        #: Since when the action is the same one.
+        self.since = 0.0
+        self.tries, self.last, self.failed = 0, -PAUSES[-1], ""
+        #: Since when it has been as good as repaired, and since when it has been outside of a component that others are in.
+        self.well: float | None = None
+        self.outside: float | None = None
 
-    def look(self) -> None:
+    def turn(self) -> None:
         """Look once, and act if necessary."""
-        try:
-            connection = pymysql.connect(unix_socket=self.path, user="root", connect_timeout=2, read_timeout=5, write_timeout=5)
-        except (pymysql.MySQLError, OSError):
-            # stopped or still starting: systemd handles this
-            self.since = None
+        began = time.monotonic()
+        self._continue_forming()
+        report = self.observer.look()
+        shown = report and {**dataclasses.asdict(report), "failed": self.failed or None}
+        galera_report.write(STATE, {"at": began, "report": shown, "step": dataclasses.asdict(self.step)})
+        if report is None or report.state == "stopped":
             return
+        reports = {**self.others(), self.name: report}
+        if time.monotonic() - began > galera_report.OLD:
+            return
+        self._count(report, reports)
+        step = self._decide(report, reports)
+        if step != self.step and step.action != "none":
+            log(f"{step.action}: {step.reason}", 5)
+        if step.action != self.step.action:
+            self.since = time.monotonic()
+        self.step = step
         try:
-            with connection, connection.cursor() as cursor:
-                status = read(cursor, "STATUS LIKE 'wsrep\\_%'")
-                variables = read(cursor, "VARIABLES WHERE variable_name IN ('datadir', 'wsrep_cluster_address')")
-                self._rejoin(status, variables["datadir"])
-                self._form(cursor, status, variables.get("wsrep_cluster_address", ""))
+            self._act(step, report)
         except (pymysql.MySQLError, OSError) as error:
-            self.since = None
-            print(f"<3>the server refused or did not answer a request: {error}", flush=True)
+            log(f"{step.action} failed, and is tried again: {error}", 3)
 
-    def _rejoin(self, status: t.Mapping[str, str], folder: str) -> None:
-        self.full, now = after_full_disk(status, free_part(folder), self.full)
-        if now:
-            print("<4>this member left the cluster because its disk was full; it has space again: restarting MariaDB to copy all data again", flush=True)
-            # a state transfer may take hours
-            done = subprocess.run(["systemctl", "--no-block", "restart", UNIT], check=False)
-            self.full = done.returncode != 0
+    def others(self) -> dict[str, galera_return.Report | None]:
+        """Ask the other members at the same time."""
+        peers = {name: address for name, address in self.addresses.items() if name != self.name}
+        answers = self.pool.map(lambda address: galera_report.ask(self.addresses[self.name], address, self.port), peers.values())
+        return {name: galera_report.report_of(name, answer) for name, answer in zip(peers, answers)}
 
-    def _form(self, cursor: t.Any, status: t.Mapping[str, str], address: str) -> None:
-        peers = [peer for peer in address.partition("://")[2].partition("?")[0].split(",") if peer]
+    def _count(self, report: galera_return.Report, reports: t.Mapping[str, galera_return.Report | None]) -> None:
+        """Measure for how long this member has been well, or outside although others serve."""
         now = time.monotonic()
-        if not galera_plan.may_reform(status, self.members, len(peers), self.witnesses):
-            self.since = None
-        elif self.since is None:
-            self.since = now
-        elif now - self.since >= self.hold:
-            print(f"<4>all {self.members} members have been connected without a Primary Component for {now - self.since:.0f} s: forming one", flush=True)
-            self.since = None
-            cursor.execute("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true'")
+        self.well = (self.well or now) if report.ready else None
+        if self.well and now - self.well > REPAIRED:
+            self.tries, self.failed = 0, ""
+        served = any(other and other.primary and other.ready for name, other in reports.items() if name != self.name)
+        if report.state == "running":
+            waits = not report.primary and (not report.isolated or self._left())
+        else:
+            # not while its position is being recovered
+            waits = not report.joined and (report.position is not None or report.uuid is None)
+        self.outside = (self.outside or now) if served and waits else None
+
+    def _left(self) -> bool:
+        """Whether the server left the cluster, and never connects again."""
+        return bool(self.observer.status) and self.observer.status.get("wsrep_connected") != "ON"
+
+    def _decide(self, report: galera_return.Report, reports: t.Mapping[str, galera_return.Report | None]) -> galera_return.Step:
+        if self.outside and time.monotonic() - self.outside > (0 if self._left() else OUTSIDE):
+            # Galera stops connecting when a handshake of another member was interrupted, as when that one forms a component
+            state = self.observer.status.get("wsrep_local_state_comment", report.state)
+            return galera_return.Step("restart", f"it is {state} and does not connect, although others serve")
+        # a server that formed the cluster has none
+        peers = [peer for peer in self.observer.status.get("wsrep_cluster_address", "").partition("://")[2].partition("?")[0].split(",") if peer]
+        step = galera_return.step(self.name, reports, self.witnesses, len(peers) or None)
+        if self._left() and step.action in ("connect", "form"):
+            step = dataclasses.replace(step, action="restart")
+        if step.action in ("restart", "form") and LOCK.exists():
+            return galera_return.Step("wait", f"a run that restarts members ({LOCK}) decides; otherwise {step.action}: {step.reason}")
+        return step
+
+    def _act(self, step: galera_return.Step, report: galera_return.Report) -> None:
+        if step.action == "isolate" and not report.isolated:
+            self.server.isolate(report.node)
+        elif step.action == "connect" and report.isolated:
+            self.server.connect()
+        elif step.action == "restart":
+            self._restart()
+        elif step.action == "form" and not self.observer.bootstraps:
+            self._form(report)
+
+    def _restart(self) -> None:
+        now = time.monotonic()
+        free = free_part(galera_report.DATA)
+        if self._left() and free < ENOUGH:
+            self.failed = f"its disk has {free:.0%} free; at least {ENOUGH:.0%} are needed before it can rejoin"
+        elif self.tries >= len(PAUSES):
+            self.failed = f"it was restarted {self.tries} times and did not rejoin; compare its data, then restart it"
+        elif now - self.since >= HOLD and now - self.last >= PAUSES[self.tries]:
+            self.tries, self.last, self.failed = self.tries + 1, now, ""
+            log(f"restarting MariaDB ({self.tries} of {len(PAUSES)}): {self.step.reason}")
+            self.server.kill()
+
+    def _form(self, report: galera_return.Report) -> None:
+        log(f"forming the Primary Component at position {report.position}: {self.step.reason}")
+        if report.state == "running":
+            self.server.form()
+            return
+        if free_part(galera_report.DATA) < FULL:
+            self.failed = "its disk is full: the server would not start again"
+            return
+        FORMING.touch()
+        self.server.stop()
+        if any(other and other.primary for other in self.others().values()):
+            log("another member has formed one meanwhile: joining it")
+            return
+        self.server.bootstrap(str(report.uuid))
+        FORMING.unlink()
+
+    def _continue_forming(self) -> None:
+        """Start the server if it was stopped for forming and not started again: this guard was killed, or another member was faster."""
+        if FORMING.exists():
+            self.server.start()
+            FORMING.unlink()
+
+
+def watched(message: str) -> None:
+    """Send a message to systemd, if it started this program; without one for some time it restarts it."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
+            connection.sendto(message.encode(), address.replace("@", "\0", 1) if address.startswith("@") else address)
 
 
 def main() -> None:
-    """Look periodically."""
-    guard = Guard(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
+    """Take a turn each second."""
+    guard = Guard(json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")))
     while True:
-        guard.look()
+        guard.turn()
+        watched("WATCHDOG=1")
         time.sleep(PAUSE)
 
 

@@ -2,135 +2,318 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The service that rejoins a member after a full disk and forms a missing Primary Component, with a connection and systemctl of the test."""
+"""The service that acts on the decision about a return: with a server and a decision of the test, real files, and a real guard's answers."""
 
 from __future__ import annotations
 
-import importlib.util
+import dataclasses
+import json
+import os
 import pathlib
-import subprocess
-import sys
-import types
+import socket
 import typing as t
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._galera import plan_member
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_return import Report, Step
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[4] / "roles" / "galera" / "files" / "galera_guard.py"
-LEFT = {"wsrep_local_state_comment": "Inconsistent", "wsrep_cluster_status": "Disconnected", "wsrep_connected": "OFF"}
-SYNCED = {"wsrep_local_state_comment": "Synced", "wsrep_cluster_status": "Primary", "wsrep_connected": "ON", "wsrep_cluster_size": "3"}
-APART = {"wsrep_local_state_comment": "Initialized", "wsrep_cluster_status": "non-Primary", "wsrep_connected": "ON", "wsrep_cluster_size": "3"}
+from tests.unit.roles.galera.guard_support import CLUSTER, load
+
+MEMBERS = {"n1": "192.0.2.1", "n2": "192.0.2.2", "n3": "192.0.2.3"}
+CONNECTED = {"wsrep_connected": "ON", "wsrep_local_state_comment": "Synced", "wsrep_cluster_address": "gcomm://192.0.2.1,192.0.2.2,192.0.2.3?pc.wait_prim=yes"}
+LEFT = {**CONNECTED, "wsrep_connected": "OFF", "wsrep_local_state_comment": "Inconsistent"}
+SERVES = Report("n1", "running", primary=True, ready=True, uuid=CLUSTER, position=9)
+APART = Report("n1", "running", uuid=CLUSTER, position=9)
+ISOLATED = dataclasses.replace(APART, isolated=True)
+STARTING = Report("n1", "starting", uuid=CLUSTER, position=9)
+N2_SERVES = dataclasses.replace(SERVES, name="n2")
 
 
 class Server:
-    """A server with a status, or one that does not answer; and what was asked of it and of systemd."""
+    """Records what is done with it."""
 
     def __init__(self) -> None:
-        self.status: dict[str, str] | None = {}
-        self.free = 0.5
         self.done: list[str] = []
-        self._found: t.Any = ()
-        self.code = 0
-        self.refuses = False
+        self.error: Exception | None = None
 
-    def connect(self, **unused: t.Any) -> Server:
-        if self.status is None:
-            raise OSError("refused")
-        return self
+    def __getattr__(self, name: str) -> t.Any:
+        def act(*arguments: str) -> t.Any:
+            if self.error:
+                raise self.error
+            self.done.append(" ".join([name, *map(str, arguments)]))
+            return self
 
-    def cursor(self) -> Server:
-        return self
+        return act
 
-    def __enter__(self) -> Server:
-        return self
-
-    def __exit__(self, *unused: object) -> None:
-        pass
-
-    def execute(self, statement: str) -> None:
-        if statement.startswith("SHOW GLOBAL STATUS"):
-            self._found = tuple((self.status or {}).items())
-        elif statement.startswith("SHOW GLOBAL VARIABLES"):
-            self._found = (("datadir", "/var/lib/mysql/"), ("wsrep_cluster_address", "gcomm://a,b,c?pc.wait_prim=yes"))
-        elif self.refuses:
-            raise RuntimeError("1210: cannot be changed while the wsrep-provider plugin is loaded")
-        else:
-            self.done.append(statement)
-
-    def fetchall(self) -> t.Any:
-        return self._found
+    def poll(self) -> int:
+        return 0
 
 
-@pytest.fixture(name="server")
-def fixture_server() -> Server:
-    return Server()
+class World:
+    """What the guard sees: its own report and status, those of the others, the decision, the clock and the disk."""
+
+    def __init__(self) -> None:
+        self.own: Report | None = APART
+        self.status = dict(CONNECTED)
+        self.bootstraps = False
+        self.others: dict[str, Report | None] = {"n2": None, "n3": None}
+        self.step = Step("none", "")
+        self.asked: list[tuple[t.Any, ...]] = []
+        self.now = 1000.0
+        self.free = 0.5
+
+    def look(self) -> Report | None:
+        return self.own
+
+    def decide(self, *arguments: t.Any) -> Step:
+        self.asked.append(arguments)
+        return self.step
+
+
+@pytest.fixture(name="world")
+def fixture_world() -> World:
+    return World()
+
+
+@pytest.fixture(name="module")
+def fixture_module(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, world: World) -> t.Any:
+    _report, module = load(monkeypatch, "galera_report", "galera_guard")
+    for name in ("STATE", "FORMING", "LOCK"):
+        monkeypatch.setattr(module, name, tmp_path / name.lower())
+    monkeypatch.setattr(module.galera_return, "step", world.decide)
+    monkeypatch.setattr(module.time, "monotonic", lambda: world.now)
+    monkeypatch.setattr(module, "free_part", lambda folder: world.free)
+    return module
 
 
 @pytest.fixture(name="guard")
-def fixture_guard(server: Server, monkeypatch: pytest.MonkeyPatch) -> t.Any:
-    monkeypatch.setitem(sys.modules, "galera_plan", plan_member)
-    monkeypatch.setitem(sys.modules, "pymysql", types.SimpleNamespace(connect=server.connect, MySQLError=RuntimeError))
-    spec = importlib.util.spec_from_file_location("galera_guard", SCRIPT)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "free_part", lambda folder: server.free)
-
-    def run(argv: list[str], **unused: t.Any) -> t.Any:
-        server.done.append(" ".join(argv))
-        return subprocess.CompletedProcess(argv, server.code)
-
-    monkeypatch.setattr(module.subprocess, "run", run)
-    return module.Guard("/run/mysqld/mysqld.sock", 3, 0, 0)
-
-
-RESTART = "systemctl --no-block restart mariadb.service"
-
-
-def looks(guard: t.Any, server: Server, *seen: tuple[dict[str, str] | None, float]) -> list[str]:
-    for server.status, server.free in seen:
-        guard.look()
-    return server.done
+def fixture_guard(module: t.Any, world: World, monkeypatch: pytest.MonkeyPatch) -> t.Any:
+    guard = module.Guard({"name": "n1", "socket": "/s", "port": 9200, "witnesses": 0, "members": MEMBERS})
+    guard.server, guard.observer = Server(), world
+    monkeypatch.setattr(guard, "others", lambda: world.others)
+    return guard
 
 
 @pytest.mark.parametrize(
-    ("seen", "done"),
+    ("action", "own", "done"),
     [
-        ([(LEFT, 0.0), (LEFT, 0.0), (LEFT, 0.3)], [RESTART]),
-        # not enough for the data of another member yet
-        ([(LEFT, 0.0), (LEFT, 0.03)], []),
-        # it differs for another reason: nothing may overwrite its data
-        ([(LEFT, 0.3), (LEFT, 0.3)], []),
-        # what it had begun to write is freed as soon as it leaves
-        ([(SYNCED, 0.0), (LEFT, 0.3)], [RESTART]),
-        # a full disk alone is no reason, nor one that was full some time before
-        ([(SYNCED, 0.0), (SYNCED, 0.3)], []),
-        ([(SYNCED, 0.0), (SYNCED, 0.3), (LEFT, 0.3)], []),
-        # someone else has restarted it, and later it left for another reason
-        ([(LEFT, 0.0), (None, 0.3), (SYNCED, 0.3), (LEFT, 0.3)], []),
-        # once
-        ([(LEFT, 0.0), (LEFT, 0.3), (LEFT, 0.3)], [RESTART]),
+        ("none", SERVES, []),
+        ("wait", STARTING, []),
+        ("refuse", APART, []),
+        ("isolate", APART, ["isolate None"]),
+        ("isolate", ISOLATED, []),
+        ("connect", ISOLATED, ["connect"]),
+        ("connect", APART, []),
+        ("restart", APART, ["kill"]),
+        ("form", ISOLATED, ["form"]),
+        ("form", STARTING, ["stop", f"bootstrap {CLUSTER}"]),
     ],
 )
-def test_a_member_rejoins_after_a_full_disk(guard: t.Any, server: Server, seen: list[tuple[dict[str, str] | None, float]], done: list[str]) -> None:
-    assert looks(guard, server, *seen) == done
+def test_the_decision_is_carried_out(guard: t.Any, world: World, action: str, own: Report, done: list[str]) -> None:
+    world.own, world.step = own, Step(action, "why")
+    guard.turn()
+    if action == "restart":
+        # what the others report may be some seconds old
+        assert not guard.server.done
+    world.now += 6
+    guard.turn()
+    assert guard.server.done[: len(done)] == done and (done or not guard.server.done)
 
 
-def test_a_restart_that_systemd_refuses_is_repeated(guard: t.Any, server: Server) -> None:
-    server.code = 1
-    assert looks(guard, server, (LEFT, 0.0), (LEFT, 0.3), (LEFT, 0.3)) == [RESTART] * 2
+def test_the_decision_is_made_from_all_reports(guard: t.Any, world: World) -> None:
+    guard.turn()
+    assert world.asked == [("n1", {"n1": APART, "n2": None, "n3": None}, 0, 3)]
+    # a starting server has no address yet
+    world.status = {}
+    guard.turn()
+    assert world.asked[1][3] is None
 
 
-def test_a_missing_component_is_formed_when_all_members_stay_connected(guard: t.Any, server: Server) -> None:
-    formed = "SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true'"
-    assert not looks(guard, server, (APART, 0.5), (None, 0.5), (APART, 0.5), (SYNCED, 0.5), (APART, 0.5))
-    assert looks(guard, server, (APART, 0.5)) == [formed]
+@pytest.mark.parametrize("own", [None, Report("n1", "stopped")])
+def test_a_server_that_is_unknown_or_stopped_is_left_alone(guard: t.Any, world: World, own: Report | None) -> None:
+    world.own, world.step = own, Step("form", "why")
+    guard.turn()
+    assert not world.asked and not guard.server.done
 
 
-def test_an_error_of_the_server_is_reported(guard: t.Any, server: Server, capsys: pytest.CaptureFixture[str]) -> None:
-    server.refuses = True
-    assert not looks(guard, server, (APART, 0.5), (APART, 0.5))
-    assert "1210: cannot be changed" in capsys.readouterr().out
-    # a server that is stopped or starting is systemd's concern
-    looks(guard, server, (None, 0.5))
-    assert not capsys.readouterr().out
+def test_a_decision_that_comes_too_late_is_not_made(guard: t.Any, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slowly() -> dict[str, Report | None]:
+        world.now += 10
+        return world.others
+
+    monkeypatch.setattr(guard, "others", slowly)
+    guard.turn()
+    assert not world.asked
+
+
+def test_the_others_and_status_learn_what_it_found(guard: t.Any, module: t.Any, world: World) -> None:
+    world.step = Step("wait", "n2 may have newer data and does not answer", ("n2",))
+    guard.turn()
+    guard.turn()
+    state = json.loads(module.STATE.read_text("utf-8"))
+    assert state["at"] == world.now and state["report"]["position"] == 9 and state["report"]["failed"] is None
+    assert state["step"] == {"action": "wait", "reason": "n2 may have newer data and does not answer", "waits_for": ["n2"]}
+    world.own = None
+    guard.turn()
+    assert json.loads(module.STATE.read_text("utf-8"))["report"] is None
+
+
+def test_while_a_run_restarts_members_it_forms_no_component(guard: t.Any, module: t.Any, world: World) -> None:
+    module.LOCK.write_text("{}", "utf-8")
+    for world.own, action in [(STARTING, "form"), (APART, "restart"), (ISOLATED, "form"), (APART, "isolate"), (ISOLATED, "connect")]:
+        world.step = Step(action, "why")
+        guard.turn()
+    assert guard.server.done == ["isolate None", "connect"]
+    world.own, world.step = STARTING, Step("form", "why")
+    guard.turn()
+    assert guard.step.action == "wait" and "a run that restarts members" in guard.step.reason
+    world.own, world.status, world.step = ISOLATED, LEFT, Step("connect", "why")
+    guard.turn()
+    assert guard.step.action == "wait" and guard.server.done[-1] == "connect"
+    world.own, world.status, world.step = STARTING, {}, Step("form", "why")
+    module.LOCK.unlink()
+    guard.turn()
+    assert guard.server.done[-1] == f"bootstrap {CLUSTER}"
+
+
+def test_a_server_that_is_starting_the_cluster_is_not_started_again(guard: t.Any, world: World) -> None:
+    world.own, world.step, world.bootstraps = STARTING, Step("form", "why"), True
+    guard.turn()
+    assert not guard.server.done
+
+
+def test_a_full_disk_while_it_forms(guard: t.Any, world: World) -> None:
+    world.own, world.step, world.free = STARTING, Step("form", "why"), 0.0
+    guard.turn()
+    assert not guard.server.done and "its disk is full" in guard.failed
+    world.free = 0.02
+    guard.turn()
+    assert guard.server.done[-1] == f"bootstrap {CLUSTER}"
+
+
+def test_another_member_may_have_formed_the_component_meanwhile(guard: t.Any, world: World) -> None:
+    world.own, world.step = STARTING, Step("form", "why")
+    world.others = {"n2": N2_SERVES, "n3": None}
+    guard.turn()
+    assert guard.server.done == ["stop"]
+    guard.turn()
+    assert guard.server.done[:2] == ["stop", "start"], "it must not stay stopped"
+
+
+def test_a_guard_that_was_killed_while_it_formed_starts_the_server(guard: t.Any, module: t.Any, world: World) -> None:
+    module.FORMING.touch()
+    world.own = Report("n1", "stopped")
+    guard.turn()
+    assert guard.server.done == ["start"] and not module.FORMING.exists()
+
+
+def test_an_error_of_the_server_is_reported_and_the_action_repeated(guard: t.Any, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.step = Step("isolate", "why")
+    guard.server.error = RuntimeError("1210: cannot be changed while the wsrep-provider plugin is loaded")
+    guard.turn()
+    assert "<3>isolate failed, and is tried again: 1210: cannot be changed" in capsys.readouterr().out
+    guard.server.error = None
+    guard.turn()
+    assert guard.server.done == ["isolate None"]
+
+
+def test_a_decision_is_logged_once(guard: t.Any, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.step = Step("wait", "n2 does not answer")
+    guard.turn()
+    guard.turn()
+    assert capsys.readouterr().out.count("n2 does not answer") == 1
+
+
+# ---------------------------------------------------------------- members that left
+
+
+@pytest.fixture(name="left")
+def fixture_left(guard: t.Any, world: World) -> t.Any:
+    """A guard whose server left the cluster, while another member serves."""
+    world.own, world.status, world.others = ISOLATED, LEFT, {"n2": N2_SERVES, "n3": None}
+
+    def wait(seconds: float) -> list[str]:
+        world.now += seconds
+        guard.turn()
+        return t.cast("list[str]", guard.server.done)
+
+    guard.turn()
+    return wait
+
+
+def test_a_member_that_left_is_restarted_a_limited_number_of_times(left: t.Any, guard: t.Any, module: t.Any) -> None:
+    assert not left(1) and left(10) == ["kill"]
+    assert left(20) == ["kill"] and left(15) == ["kill"] * 2
+    assert left(50) == ["kill"] * 2 and left(15) == ["kill"] * 3
+    assert left(130) == ["kill"] * 4 and left(310) == ["kill"] * 5
+    assert left(10000) == ["kill"] * 5
+    guard.turn()
+    assert json.loads(module.STATE.read_text("utf-8"))["report"]["failed"].startswith("it was restarted 5 times and did not rejoin")
+
+
+def test_a_member_that_serves_again_has_all_its_tries(left: t.Any, guard: t.Any, world: World) -> None:
+    left(10)
+    world.own, world.status = SERVES, CONNECTED
+    left(10)
+    left(130)
+    assert guard.tries == 0 and not guard.failed
+
+
+def test_a_member_with_a_full_disk_waits_for_space(left: t.Any, guard: t.Any, world: World) -> None:
+    world.free = 0.02
+    assert not left(10) and "its disk has 2% free" in guard.failed
+    world.free = 0.06
+    assert left(6) == ["kill"] and not guard.failed
+
+
+def test_a_member_that_left_stays_while_no_other_serves(left: t.Any, world: World) -> None:
+    world.others = {"n2": None, "n3": None}
+    world.step = Step("wait", "n2 does not answer")
+    assert not left(1000)
+    # its data counts, or another member has formed a component: its process never connects again
+    world.step = Step("form", "it has the newest data")
+    assert not left(1) and left(6) == ["kill"]
+
+
+@pytest.mark.parametrize("own", [APART, STARTING, Report("n1", "starting")])
+def test_a_member_that_does_not_connect_is_restarted(left: t.Any, world: World, own: Report) -> None:
+    world.own, world.status = own, CONNECTED if own.state == "running" else {}
+    assert not left(15) and not left(15) and left(6) == ["kill"]
+
+
+def test_a_run_that_waits_for_a_member_gets_it(left: t.Any, module: t.Any) -> None:
+    module.LOCK.write_text("{}", "utf-8")
+    assert not left(6) and left(6) == ["kill"]
+
+
+@pytest.mark.parametrize("own", [dataclasses.replace(STARTING, joined=True), dataclasses.replace(STARTING, position=None), dataclasses.replace(APART, primary=True)])
+def test_a_member_that_joins_or_recovers_is_left_alone(left: t.Any, world: World, own: Report) -> None:
+    world.own, world.status = own, CONNECTED if own.state == "running" else {}
+    assert not left(15) and not left(60) and not left(60)
+
+
+# ---------------------------------------------------------------- exchange and watchdog
+
+
+def test_the_others_are_asked_and_their_answers_parsed(module: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    guard = module.Guard({"name": "n1", "socket": "/s", "port": 9200, "witnesses": 0, "members": MEMBERS})
+    asked = []
+
+    def ask(own: str, address: str, port: int) -> bytes:
+        asked.append((own, address, port))
+        value = {"age": 0.1, "report": dataclasses.asdict(N2_SERVES)}
+        return b"HTTP/1.0 200 OK\r\n\r\n" + json.dumps(value).encode()
+
+    monkeypatch.setattr(module.galera_report, "ask", ask)
+    # n3 claims to be n2
+    assert guard.others() == {"n2": N2_SERVES, "n3": None}
+    assert sorted(asked) == [("192.0.2.1", "192.0.2.2", 9200), ("192.0.2.1", "192.0.2.3", 9200)]
+
+
+def test_systemd_is_notified(module: t.Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        monkeypatch.setitem(os.environ, "NOTIFY_SOCKET", str(tmp_path / "notify"))
+        module.watched("WATCHDOG=1")
+        assert listener.recv(100) == b"WATCHDOG=1"
+    monkeypatch.delitem(os.environ, "NOTIFY_SOCKET")
+    module.watched("WATCHDOG=1")

@@ -15,19 +15,33 @@ import yaml
 from tests.support.control_node import ROOT, ControlNode
 
 
+def variables(role: str) -> t.Mapping[str, t.Any]:
+    """Return the internal variables of a role."""
+    return yaml.safe_load((ROOT / "roles" / role / "vars/main.yml").read_text("utf-8"))
+
+
+DEFAULTS = variables("galera")["__galera_membership_options"]
+
+
+def test_members_and_witnesses_have_the_same_timeouts() -> None:
+    assert variables("witness")["__witness_membership_options"] == DEFAULTS
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
         ({}, ""),
         ({"gcache.size": "128M", "evs.suspect_timeout": "PT3.5S"}, ""),
         ({"evs.suspect_timeout": "PT2S", "evs.keepalive_period": "PT0.5S"}, ""),
-        ({"evs.suspect_timeout": "PT3S"}, "evs.keepalive_period (PT1S) must be less than a third of evs.suspect_timeout (PT3S)"),
-        ({"evs.keepalive_period": "PT2S"}, "evs.keepalive_period (PT2S) must be less than a third of evs.suspect_timeout (PT5S)"),
-        ({"evs.suspect_timeout": "soon"}, "evs.suspect_timeout (soon), both in seconds such as PT5S"),
-        ({"evs.suspect_timeout": 10}, "evs.suspect_timeout (10), both in seconds such as PT5S"),
+        ({"evs.suspect_timeout": "PT1.2S"}, "evs.keepalive_period (PT0.4S) must be less than a third of evs.suspect_timeout (PT1.2S)"),
+        ({"evs.keepalive_period": "PT2S"}, "evs.keepalive_period (PT2S) must be less than a third of evs.suspect_timeout (PT1.5S)"),
+        ({"evs.suspect_timeout": "soon"}, "evs.suspect_timeout (soon), and"),
+        ({"evs.suspect_timeout": 10}, "evs.suspect_timeout (10), and"),
+        ({"evs.inactive_check_period": "PT0.75S"}, "evs.inactive_check_period (PT0.75S) less than half of it, all in seconds such as PT5S"),
+        ({"evs.suspect_timeout": "PT0.5S", "evs.keepalive_period": "PT0.1S"}, "evs.inactive_check_period (PT0.25S) less than half"),
     ],
 )
 def test_timeouts_with_which_a_member_would_not_start_are_refused(given: t.Mapping[str, t.Any], words: str, tmp_path: pathlib.Path) -> None:
     tasks = yaml.safe_load((ROOT / "roles/galera/tasks/check.yml").read_text("utf-8"))
-    code, output = ControlNode(tmp_path).play(tasks, galera_provider_options=given)
+    code, output = ControlNode(tmp_path).play(tasks, galera_provider_options=given, __galera_membership_options=DEFAULTS)
     assert (code == 0) is (not words) and words in " ".join(output.split()), output

@@ -15,20 +15,22 @@ import pytest
 TEMPLATE = pathlib.Path(__file__).resolve().parents[4] / "roles" / "galera" / "templates" / "galera.cnf.j2"
 
 
-def settings(given: dict[str, t.Any]) -> dict[str, str]:
+def settings(given: dict[str, t.Any], isolation: bool = False) -> dict[str, str]:
     """Return the settings of the section mysqld as the server reads them: the last one of a name counts."""
     environment = jinja2.Environment(undefined=jinja2.ChainableUndefined, trim_blocks=True)
     environment.filters["dictsort"] = lambda value: sorted(value.items()) if isinstance(value, dict) else []
     text = environment.from_string(TEMPLATE.read_text("utf-8")).render(
-        galera_settings=given, __galera_addresses=[], __galera_witness_addresses=[], __galera_all_provider_options={}, __galera_tls_stage="off"
+        galera_settings=given, galera_snapshot_isolation=isolation, __galera_addresses=[], __galera_witness_addresses=[], __galera_all_provider_options={}, __galera_tls_stage="off"
     )
     lines = [line.partition("=") for line in text.partition("[sst]")[0].splitlines() if "=" in line and not line.startswith("#")]
     return {name.strip().removeprefix("loose_"): value.strip() for name, unused, value in lines}
 
 
-@pytest.mark.parametrize(("given", "value"), [({}, "OFF"), ({"innodb_snapshot_isolation": "ON"}, "ON")])
-def test_transactions_of_openstack_do_not_fail_because_another_one_wrote(given: dict[str, t.Any], value: str) -> None:
-    assert settings(given)["innodb_snapshot_isolation"] == value
+@pytest.mark.parametrize(
+    ("given", "isolation", "value"), [({}, False, "OFF"), ({}, True, "ON"), ({"innodb_snapshot_isolation": "ON"}, False, "ON")]
+)
+def test_transactions_fail_because_another_one_wrote_only_on_request(given: dict[str, t.Any], isolation: bool, value: str) -> None:
+    assert settings(given, isolation)["innodb_snapshot_isolation"] == value
 
 
 def test_a_running_server_accepts_changes_of_its_provider() -> None:

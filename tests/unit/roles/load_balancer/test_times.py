@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import typing as t
 
 import jinja2
@@ -36,14 +37,24 @@ def test_invalid_times_are_refused(given: t.Mapping[str, t.Any], words: str, tmp
     assert (code == 0) is (not words) and words in " ".join(output.split()), output
 
 
-@pytest.mark.parametrize(("interval", "timeout", "times"), [
-    (0.01, "3000ms", ("100ms", "50ms")), (1, "3000ms", ("1000ms", "500ms")), (3, "9000ms", ("3000ms", "1500ms")),
+@pytest.mark.parametrize(("interval", "timeout", "single", "other"), [
+    (0.01, "3000ms", ("100ms", "50ms"), ("200ms", "100ms")), (0.5, "3000ms", ("500ms", "250ms"), ("1000ms", "500ms")),
+    (3, "9000ms", ("3000ms", "1500ms"), ("6000ms", "3000ms")),
 ])  # fmt: skip
-def test_the_checks_of_haproxy_follow_the_interval(interval: float, timeout: str, times: tuple[str, str]) -> None:
-    text = (ROLE / "templates/haproxy.cfg.j2").read_text("utf-8").partition("peers footprint")[0]
-    words = jinja2.Environment(trim_blocks=True).from_string(text).render(load_balancer_advert_interval=interval).split()
+def test_the_checks_of_haproxy_follow_the_interval(interval: float, timeout: str, single: tuple[str, str], other: tuple[str, str]) -> None:
+    """Members of a service with one member in use, which every client requires, are checked twice as often."""
+    environment = jinja2.Environment(trim_blocks=True)
+    environment.filters["reduced.footprint.member_addresses"] = lambda names, unused, variable: names
+    text = environment.from_string((ROLE / "templates/haproxy.cfg.j2").read_text("utf-8")).render(
+        load_balancer_advert_interval=interval, load_balancer_frontends=[{"name": "api", "port": 80}, {"name": "mysql", "port": 3306, "single": True}],
+        load_balancer_group="controller", groups={"controller": ["c1", "c2"]}, hostvars={}, __load_balancer_named={"main": "192.0.2.20"},
+        __load_balancer_members=[], __load_balancer_tracks_services=False,
+    )  # fmt: skip
+    words = text.split()
     assert words[words.index("check") + 1] == timeout
-    assert (words[words.index("inter") + 1], words[words.index("fastinter") + 1]) == times
+    defaults, services = text.partition("peers footprint")[::2]
+    found = [re.findall(r"inter (\w+) fastinter (\w+)", part) for part in (defaults, *services.split("\nlisten ")[2:])]
+    assert found == [[other], [], [single]]
 
 
 def test_every_retry_may_go_to_another_member() -> None:

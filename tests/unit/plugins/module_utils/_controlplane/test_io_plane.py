@@ -7,10 +7,13 @@
 from __future__ import annotations
 
 import http.server
+import json
 import os
 import pathlib
 import socket
 import threading
+import time
+import types
 import typing as t
 
 import pytest
@@ -228,3 +231,34 @@ def test_version_of_memcached_is_read(says: bytes, version: str | None) -> None:
 
         threading.Thread(target=serve, daemon=True).start()
         assert io_listeners.memcached_version("127.0.0.1", server.getsockname()[1], 2) == version
+
+
+def test_the_guard_of_the_database(tmp_path: pathlib.Path) -> None:
+    unit, state = tmp_path / "unit", tmp_path / "state"
+    assert io_plane.galera_guard(unit, state) is None
+    unit.touch()
+    for text in ("", "{", "[]", "{}", '{"at": 1, "report": null, "step": {}}', '{"at": "x", "report": {}, "step": {"action": "", "reason": "", "waits_for": []}}'):
+        state.write_text(text, "utf-8")
+        assert io_plane.galera_guard(unit, state) == {"age_seconds": None}
+    step = {"action": "wait", "reason": "c2 does not answer", "waits_for": ["c2"]}
+    state.write_text(json.dumps({"at": time.monotonic() - 3, "report": {"isolated": True, "failed": None}, "step": step}), "utf-8")
+    found = io_plane.galera_guard(unit, state)
+    assert found and 3 <= found.pop("age_seconds") < 60 and found == {**step, "isolated": True, "failed": None}
+    # the server hangs
+    state.write_text(json.dumps({"at": time.monotonic(), "report": None, "step": step}), "utf-8")
+    assert (io_plane.galera_guard(unit, state) or {})["isolated"] is False
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [("", None), ('{"__REALTIME_TIMESTAMP": "1767225600000000", "MESSAGE": "x"}\n', "2026-01-01T00:00:00Z"), ("nonsense", None), (None, None)],
+)
+def test_a_loss_in_the_log_of_the_database(monkeypatch: pytest.MonkeyPatch, output: str | None, expected: str | None) -> None:
+    def run(argv: list[str], **unused: t.Any) -> t.Any:
+        assert "--grep=Reversing history" in argv and "--unit=mariadb.service" in argv
+        if output is None:
+            raise CommandError(["journalctl"], 2, "no journal")
+        return types.SimpleNamespace(stdout=output)
+
+    monkeypatch.setattr(io_plane, "run", run)
+    assert io_plane.galera_reversed() == expected

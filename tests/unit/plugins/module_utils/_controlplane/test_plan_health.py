@@ -56,3 +56,34 @@ def test_servers_that_get_no_clients_are_listed() -> None:
 @pytest.mark.parametrize("answers, count", [(None, 0), (True, 0), (False, 1)])
 def test_database_that_does_not_answer_at_the_virtual_address(answers: bool | None, count: int) -> None:
     assert len(host_problems({**look(), "answers": answers})) == count
+
+
+RUNS = {"age_seconds": 0.4, "action": "none", "reason": "in the Primary Component", "waits_for": [], "isolated": False, "failed": None}
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"guard": RUNS, "reversed": None}, []),
+        # not deployed yet
+        ({"guard": None}, []),
+        ({"guard": {"age_seconds": None}}, ["its guard does not run"]),
+        ({"guard": {**RUNS, "age_seconds": 99.0}}, ["its guard does not run"]),
+        ({"guard": {**RUNS, "isolated": True, "action": "wait", "reason": "c2 does not answer"}}, ["its guard has isolated it", "its guard waits: c2 does not answer"]),
+        ({"guard": {**RUNS, "action": "refuse", "reason": "two clusters"}}, ["its guard leaves the decision to recover_database: two clusters"]),
+        ({"guard": {**RUNS, "failed": "it was restarted 5 times"}}, ["its guard gave up: it was restarted 5 times"]),
+        # shown by status; it must not stop other work
+        ({"guard": RUNS, "reversed": "2026-01-01T00:00:00Z"}, []),
+    ],
+)
+@pytest.mark.parametrize("server", ["ready", "not ready", "silent", "activating"])
+def test_the_guard_of_a_database_member(server: str, more: dict[str, t.Any], expected: list[str]) -> None:
+    seen = {**galera(ready=server != "not ready"), **more}
+    if server == "silent":
+        seen["facts"] = None
+    if server == "activating":
+        seen["units"] = {"mariadb.service": {"state": "activating"}}
+    own = {"ready": [], "not ready": ["its server does not answer"], "silent": ["its server does not answer"], "activating": ["mariadb.service is activating"]}
+    found = problems("galera", seen)
+    assert len(found) == len(own[server] + expected)
+    assert all(text.startswith(start) for text, start in zip(found, own[server] + expected))

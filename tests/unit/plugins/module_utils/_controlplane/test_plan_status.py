@@ -221,6 +221,14 @@ def test_certificates_that_expire_soon(days: dict[str, int], line: str, state: s
     assert len(found_lines) == bool(line) and all(line in text for text in found_lines)
 
 
+def test_a_loss_in_the_log_of_a_database() -> None:
+    found = copy.deepcopy(HEALTHY)
+    found["controllers"]["c2"]["look"]["services"]["galera"]["reversed"] = "2026-01-01T00:00:00Z"
+    report = build_status(found)
+    (line,) = [text for text in report["lines"] if "Reversing history" in text]
+    assert line.startswith("DEGRADED database c2: its log has 'Reversing history' at 2026-01-01T00:00:00Z") and report["state"] == "degraded"
+
+
 def test_an_empty_footprint_is_no_failure() -> None:
     report = build_status({})
     assert report["ok"]

@@ -30,6 +30,9 @@ class FakeHost:
         self.now = self.moments.pop(0) if len(self.moments) > 1 else self.moments[0]
         return {name: self.now.get(name, {}).get("units", {}) for name in services}
 
+    def beside(self, name: str) -> dict[str, t.Any]:
+        return {}
+
     def facts(self, name: str) -> t.Any:
         self.asked.append(name)
         return self.now[name]["facts"]

@@ -50,6 +50,23 @@ def test_the_saved_position_belongs_to_the_server_although_a_run_was_killed(tmp_
     assert (saved.stat().st_uid, saved.stat().st_gid) == (1234, 1235)
 
 
+@pytest.mark.parametrize(("found", "given", "kept"), [("0", "a", "a"), ("0", None, "0"), ("b", "a", "b")])
+def test_the_cluster_keeps_its_identity(tmp_path: pathlib.Path, found: str, given: str | None, kept: str) -> None:
+    uuids = {letter: "-".join(letter * length for length in (8, 4, 4, 4, 12)) for letter in "0ab"}
+    saved = tmp_path / "grastate.dat"
+    saved.write_text(f"uuid:    {uuids[found]}\nsafe_to_bootstrap: 0\n")
+    MariaDb(datadir=str(tmp_path)).allow_bootstrap(given and uuids[given])
+    assert saved.read_text() == f"uuid:    {uuids[kept]}\nsafe_to_bootstrap: 1\n"
+
+
+def test_a_member_that_forms_a_component_lets_the_others_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    statements: list[str] = []
+    monkeypatch.setattr(io_mariadb, "run", lambda argv, stdin, **unused: statements.append(stdin) or types.SimpleNamespace(stdout=""))
+    MariaDb().reform()
+    (text,) = statements
+    assert 0 < text.index("pc.bootstrap=true") < text.index("gmcast.isolate=0")
+
+
 def test_a_member_whose_data_was_set_aside_by_a_killed_run_starts(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[list[str]] = []
     monkeypatch.setattr(io_mariadb, "run", lambda argv, **unused: done.append(argv))
@@ -73,3 +90,18 @@ def test_data_that_an_interrupted_run_has_set_aside_is_seen(tmp_path: pathlib.Pa
     assert database.aside() == (str(tmp_path / "mysql.before-lab"),)
     (tmp_path / "mysql/mysql").mkdir()
     assert database.aside() == ()
+
+
+def test_the_saved_view_is_that_of_the_last_component(tmp_path: pathlib.Path) -> None:
+    database = MariaDb(datadir=str(tmp_path))
+    assert database.saved_view() == ""
+    # renamed before the server was started, which has not been in a component since
+    (tmp_path / "gvwstate.dat.last").write_text("older")
+    (tmp_path / "grastate.dat").write_text("seqno:   -1\n")
+    assert database.saved_view() == "older"
+    (tmp_path / "gvwstate.dat").write_text("newer")
+    assert database.saved_view() == "newer"
+    # an orderly stop: it left its component
+    (tmp_path / "gvwstate.dat").unlink()
+    (tmp_path / "grastate.dat").write_text("seqno:   7\n")
+    assert database.saved_view() == ""

@@ -62,6 +62,12 @@ class Server:
     def grastate(self):
         return self.note
 
+    def saved_view(self):
+        return ""
+
+    def guard_record(self):
+        return ""
+
     def databases(self):
         return self.there
 
@@ -97,7 +103,7 @@ class Server:
 
 
 for verb in ("start", "restart", "stop", "bootstrap", "reform", "allow_bootstrap"):
-    setattr(Server, verb, lambda self, verb=verb: self._verb(verb))
+    setattr(Server, verb, lambda self, *unused, verb=verb: self._verb(verb))
 
 
 def run(server, state="present", check_mode=False, **more):

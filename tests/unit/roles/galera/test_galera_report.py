@@ -1,0 +1,331 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the guard reports about its server, from real files and processes, and what it accepts from other members."""
+
+from __future__ import annotations
+
+import dataclasses
+import http.server
+import json
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+import typing as t
+
+import pytest
+
+from tests.unit.roles.galera.guard_support import CLUSTER, VIEW, A, B, load
+
+NO_UUID = "00000000-0000-0000-0000-000000000000"
+LOST = {
+    "wsrep_on": "ON", "wsrep_cluster_status": "non-Primary", "wsrep_connected": "ON", "wsrep_ready": "OFF", "wsrep_local_state_comment": "Initialized",
+    "wsrep_local_state_uuid": CLUSTER, "wsrep_last_committed": "41", "wsrep_local_recv_queue": "0", "wsrep_gcomm_uuid": A,
+}
+SYNCED = {**LOST, "wsrep_cluster_status": "Primary", "wsrep_ready": "ON", "wsrep_local_state_comment": "Synced"}
+
+
+class Server:
+    """A server that answers or not; its process is a real one."""
+
+    def __init__(self) -> None:
+        self.answer: dict[str, str] | None = None
+        self.rows: list[tuple[str, str]] = [(A, "n1"), (B, "n2")]
+        self.state = {"ActiveState": "activating", "MainPID": "0"}
+
+    def status(self) -> dict[str, str]:
+        if self.answer is None:
+            raise OSError("refused")
+        return self.answer
+
+    def execute(self, *statements: str) -> list[tuple[str, str]]:
+        assert "wsrep_cluster_members" in statements[-1]
+        return self.rows
+
+    def unit(self) -> dict[str, str]:
+        return self.state
+
+
+@pytest.fixture(name="server")
+def fixture_server() -> Server:
+    return Server()
+
+
+@pytest.fixture(name="report")
+def fixture_report(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Any:
+    (report,) = load(monkeypatch, "galera_report")
+    monkeypatch.setattr(report, "DATA", tmp_path)
+    monkeypatch.setattr(report, "KEPT", tmp_path / "kept.json")
+    monkeypatch.setattr(report, "ISOLATED", tmp_path / "isolated.json")
+    return report
+
+
+@pytest.fixture(name="starting")
+def fixture_starting(server: Server) -> t.Iterator[t.Callable[..., None]]:
+    """Start a process with the arguments of a server."""
+    processes = []
+
+    def start(*arguments: str) -> None:
+        processes.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", *arguments]))
+        server.state["MainPID"] = str(processes[-1].pid)
+        while "python" not in pathlib.Path(f"/proc/{processes[-1].pid}/cmdline").read_text("utf-8"):
+            time.sleep(0.01)
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def grastate(folder: pathlib.Path, uuid: str = CLUSTER, seqno: int = -1) -> None:
+    (folder / "grastate.dat").write_text(f"# GALERA saved state\nversion: 2.1\nuuid:    {uuid}\nseqno:   {seqno}\nsafe_to_bootstrap: 0\n", "utf-8")
+
+
+def test_a_member_that_serves(report: t.Any, server: Server, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "gvwstate.dat").write_text(VIEW, "utf-8")
+    (tmp_path / "gvwstate.dat.last").write_text(VIEW, "utf-8")
+    server.answer = SYNCED
+    found = report.Observer("n1", server).look()
+    assert not (tmp_path / "gvwstate.dat.last").exists(), "it would be the view after a graceful stop"
+    assert (found.state, found.primary, found.ready, found.isolated, found.position, found.node) == ("running", True, True, False, 41, A)
+    assert (found.view.id, found.view.seq, found.view.members) == (f"3 {A} 7", 7, (A, B))
+    assert (dict(found.names), found.caught_up) == ({A: "n1", B: "n2"}, f"3 {A} 7")
+    # the record survives the guard and its host
+    server.answer = None
+    server.state["ActiveState"] = "failed"
+    grastate(tmp_path)
+    kept = report.Observer("n1", server).look()
+    assert (dict(kept.names), kept.caught_up, kept.state) == ({A: "n1", B: "n2"}, f"3 {A} 7", "stopped")
+
+
+def test_a_full_disk_ends_no_guard(report: t.Any, server: Server, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gvwstate.dat").write_text(VIEW, "utf-8")
+    monkeypatch.setattr(report, "KEPT", tmp_path / "cannot be written" / "kept.json")
+    server.answer = SYNCED
+    assert dict(report.Observer("n1", server).look().names) == {A: "n1", B: "n2"}
+
+
+@pytest.mark.parametrize("changed", [{"wsrep_local_recv_queue": "3"}, {"wsrep_local_state_comment": "Donor/Desynced"}])
+def test_a_member_that_lags_has_not_caught_up(report: t.Any, server: Server, tmp_path: pathlib.Path, changed: dict[str, str]) -> None:
+    (tmp_path / "gvwstate.dat").write_text(VIEW, "utf-8")
+    server.answer = {**SYNCED, **changed}
+    found = report.Observer("n1", server).look()
+    assert found.ready and found.caught_up is None and dict(found.names) == {A: "n1", B: "n2"}
+
+
+def test_the_position_of_a_member_without_component_must_be_final(report: t.Any, server: Server) -> None:
+    observer = report.Observer("n1", server)
+    seen = []
+    for server.answer in [
+        LOST,
+        {**LOST, "wsrep_local_recv_queue": "2"},
+        {**LOST, "wsrep_last_committed": "42"},
+        {**LOST, "wsrep_last_committed": "43"},
+        {**LOST, "wsrep_last_committed": "43"},
+        {**LOST, "wsrep_last_committed": "nonsense"},
+    ]:
+        seen.append(observer.look().position)
+    assert seen == [None, None, None, None, 43, None]
+
+
+def test_an_isolated_member(report: t.Any, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    statements: list[str] = []
+    real = report.Server("")
+    monkeypatch.setattr(real, "execute", statements.append)
+    server.answer = LOST
+    observer = report.Observer("n1", server)
+    assert not observer.look().isolated
+    real.isolate(A)
+    # also after the guard was restarted; another process of the server has another id, and is not isolated
+    assert report.Observer("n1", server).look().isolated
+    server.answer = {**LOST, "wsrep_gcomm_uuid": B}
+    assert not observer.look().isolated
+    server.answer = LOST
+    real.connect()
+    assert not observer.look().isolated
+    assert [each.partition("'")[2] for each in statements] == ["gmcast.isolate=1'", "gmcast.isolate=0'"]
+    # it left the cluster
+    server.answer = {**LOST, "wsrep_connected": "OFF"}
+    assert observer.look().isolated
+
+
+@pytest.mark.parametrize(("state", "primary"), [("0", False), ("1", True), ("2", True)])
+def test_a_member_that_receives_changes_is_in_a_component(report: t.Any, server: Server, state: str, primary: bool) -> None:
+    server.answer = {**LOST, "wsrep_local_state": state}
+    found = report.Observer("n1", server).look()
+    assert found.primary is primary and not found.ready
+
+
+@pytest.mark.parametrize("state", [{"ActiveState": "active", "MainPID": "1"}, {"ActiveState": "deactivating"}, {}])
+def test_a_server_that_hangs_is_unknown(report: t.Any, server: Server, tmp_path: pathlib.Path, state: dict[str, str]) -> None:
+    grastate(tmp_path, seqno=7)
+    server.state = state
+    assert report.Observer("n1", server).look() is None
+
+
+def test_a_server_without_replication_is_unknown(report: t.Any, server: Server) -> None:
+    server.answer = {**SYNCED, "wsrep_on": "OFF"}
+    assert report.Observer("n1", server).look() is None
+
+
+@pytest.mark.parametrize("option", ["--wsrep_start_position", "--wsrep-start-position"])
+def test_a_starting_server(report: t.Any, server: Server, starting: t.Any, tmp_path: pathlib.Path, option: str) -> None:
+    grastate(tmp_path)
+    (tmp_path / "gvwstate.dat.last").write_text(VIEW, "utf-8")
+    starting(f"{option}={CLUSTER}:77")
+    observer = report.Observer("n1", server)
+    found = observer.look()
+    assert (found.state, found.uuid, found.position, found.joined, found.view.seq, observer.bootstraps) == ("starting", CLUSTER, 77, False, 7, False)
+    # it is in a component now
+    (tmp_path / "gvwstate.dat").write_text(VIEW.replace(f"{A} 7", f"{A} 8"), "utf-8")
+    found = observer.look()
+    assert (found.joined, found.view.seq) == (True, 8)
+
+
+def test_a_server_that_starts_the_cluster(report: t.Any, server: Server, starting: t.Any, tmp_path: pathlib.Path) -> None:
+    grastate(tmp_path)
+    starting("--wsrep-new-cluster", f"--wsrep_start_position={CLUSTER}:77")
+    observer = report.Observer("n1", server)
+    found = observer.look()
+    assert (found.position, found.primary, observer.bootstraps) == (77, False, True)
+    # it has formed the component
+    (tmp_path / "gvwstate.dat").write_text(VIEW, "utf-8")
+    found = observer.look()
+    assert (found.state, found.primary, found.ready, found.joined) == ("starting", True, True, True)
+    # later, it has lost it
+    server.answer = LOST
+    observer.look()
+    assert not observer.bootstraps
+
+
+def test_data_of_another_member_that_is_incomplete_does_not_count(report: t.Any, server: Server, starting: t.Any, tmp_path: pathlib.Path) -> None:
+    grastate(tmp_path)
+    starting(f"--wsrep_start_position={CLUSTER}:77")
+    (tmp_path / ".sst").mkdir()
+    found = report.Observer("n1", server).look()
+    assert (found.uuid, found.position) == (None, None)
+
+
+def test_a_member_without_data_and_one_that_does_not_know_yet(report: t.Any, server: Server, starting: t.Any, tmp_path: pathlib.Path) -> None:
+    # its position is being recovered: the file has none while a table definition is changed
+    grastate(tmp_path, NO_UUID)
+    assert report.Observer("n1", server).look() is None
+    starting(f"--wsrep_start_position={NO_UUID}:-1")
+    found = report.Observer("n1", server).look()
+    assert (found.state, found.uuid, found.position) == ("starting", None, None)
+
+
+@pytest.mark.parametrize(("seqno", "position"), [(12, 12), (-1, None)])
+def test_a_stopped_server(report: t.Any, server: Server, tmp_path: pathlib.Path, seqno: int, position: int | None) -> None:
+    server.state["ActiveState"] = "inactive"
+    grastate(tmp_path, seqno=seqno)
+    found = report.Observer("n1", server).look()
+    assert (found.state, found.uuid, found.position) == ("stopped", CLUSTER, position)
+
+
+@pytest.mark.parametrize("text", ["", "my_uuid: x\n", "\x00" * 200, VIEW.replace("#vwend\n", ""), VIEW.replace(" 7\n", " -7\n")])
+def test_a_damaged_view_is_none(report: t.Any, text: str) -> None:
+    assert report.galera_return.read_view(text)[0] is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"names": []}', '{"names": {}}', "null"])
+def test_a_damaged_record_is_empty(report: t.Any, text: str) -> None:
+    assert report.galera_return.read_kept(text) == ({}, None)
+
+
+# ---------------------------------------------------------------- other members
+
+
+def answer(report: t.Any, **changed: t.Any) -> dict[str, t.Any]:
+    """A valid answer of n2."""
+    value = report.galera_return.Report("n2", "running", position=3, uuid=CLUSTER, node=B, names={B: "n2"}, view=report.galera_return.read_view(VIEW)[0])
+    return {"age": 0.5, "report": {**dataclasses.asdict(value), **changed}}
+
+
+def parsed(report: t.Any, value: t.Any) -> t.Any:
+    return report.report_of("n2", b"HTTP/1.0 200 OK\r\nContent-Type: x\r\n\r\n" + json.dumps(value).encode())
+
+
+def test_an_answer_is_what_was_sent(report: t.Any) -> None:
+    found = parsed(report, answer(report))
+    assert (found.name, found.position, found.uuid, found.view, dict(found.names)) == ("n2", 3, CLUSTER, report.galera_return.read_view(VIEW)[0], {B: "n2"})
+
+
+HOSTILE: list[dict[str, t.Any]] = [
+    {"name": "n3"}, {"name": None}, {"state": "dead"}, {"state": []}, {"primary": 1}, {"primary": "yes"}, {"isolated": None}, {"position": -1}, {"position": "3"},
+    {"position": True}, {"position": 3.5}, {"position": 2**63}, {"uuid": "x"}, {"uuid": 7}, {"uuid": CLUSTER + "\n"}, {"node": {}}, {"view": 7}, {"view": []},
+    {"view": {"id": "3", "seq": 7}}, {"view": {"id": [], "seq": 7, "members": []}}, {"view": {"id": "3", "seq": "7", "members": []}},
+    {"view": {"id": "3", "seq": 7, "members": 5}}, {"view": {"id": "3", "seq": 7, "members": [{}]}}, {"names": None}, {"names": {"x": "n2"}},
+    {"names": {B: 5}}, {"names": ["ab"]}, {"caught_up": 5}, {"caught_up": "x" * 2000}, {"failed": []}, {"unknown": 1},
+]
+
+
+@pytest.mark.parametrize("changed", HOSTILE, ids=str)
+def test_a_nonsensical_answer_is_none(report: t.Any, changed: dict[str, t.Any]) -> None:
+    assert parsed(report, answer(report, **changed)) is None
+
+
+@pytest.mark.parametrize(
+    "value", [None, 5, [], {}, {"age": 1}, {"age": 1, "report": None}, {"age": 1, "report": []}, {"report": {}}, {"age": 1, "report": {"name": "n2"}}], ids=str
+)
+def test_an_incomplete_answer_is_none(report: t.Any, value: t.Any) -> None:
+    assert parsed(report, value) is None
+
+
+@pytest.mark.parametrize("age", [-1, 4.5, 1e9, float("nan"), float("inf"), "1", None])
+def test_an_old_answer_is_none(report: t.Any, age: t.Any) -> None:
+    assert parsed(report, {**answer(report), "age": age}) is None
+
+
+@pytest.mark.parametrize("raw", [b"", b"HTTP/1.0 503 no\r\n\r\n{}", b"\xff" * 50, b"HTTP/1.0 200 OK\r\n\r\n" + b"[" * 50000, b"HTTP/1.0 200 OK\r\n\r\n\xff"])
+def test_something_else_is_none(report: t.Any, raw: bytes) -> None:
+    assert report.report_of("n2", raw) is None
+
+
+@pytest.fixture(name="slow")
+def fixture_slow() -> t.Iterator[int]:
+    """A server whose answer has no end, and a byte of which comes now and then."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:  # pylint: disable=invalid-name
+            self.send_response(200)
+            self.end_headers()
+            try:
+                while True:
+                    self.wfile.write(b" ")
+                    time.sleep(0.05)
+            except OSError:
+                pass
+
+        def log_message(self, format: str, *args: t.Any) -> None:  # pylint: disable=redefined-builtin
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
+        threading.Thread(target=listener.serve_forever, daemon=True).start()
+        yield listener.server_address[1]
+        listener.shutdown()
+
+
+def test_a_slow_answer_takes_no_longer_than_allowed(report: t.Any, slow: int) -> None:
+    began = time.monotonic()
+    assert report.ask("127.0.0.1", "127.0.0.1", slow) == b""
+    assert 0.5 < time.monotonic() - began < 5
+    assert report.ask("127.0.0.1", "127.0.0.1", 1) == b""
+
+
+@pytest.mark.parametrize("uuid", [CLUSTER, NO_UUID])
+def test_a_server_that_starts_the_cluster_keeps_its_identity(report: t.Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, uuid: str) -> None:
+    commands: list[list[str]] = []
+    monkeypatch.setattr(report.subprocess, "run", lambda argv, **unused: commands.append(argv))
+    grastate(tmp_path, uuid)
+    report.Server("").bootstrap(CLUSTER)
+    text = (tmp_path / "grastate.dat").read_text("utf-8")
+    assert f"uuid:    {CLUSTER}" in text and "safe_to_bootstrap: 1" in text
+    start = ["systemctl", "start", "--no-block", "mariadb.service"]
+    # once, and connected to no other member meanwhile
+    assert commands == [["systemctl", "set-environment", "_WSREP_NEW_CLUSTER=--wsrep-new-cluster --wsrep-cluster-address=gcomm://"], start]
+    report.Server("").start()
+    assert commands[2:] == [["systemctl", "unset-environment", "_WSREP_NEW_CLUSTER"], start]
