@@ -34,8 +34,8 @@ options:
     required: true
   environments:
     description:
-      - The members of each environment of the inventory, as returned by P(reduced.footprint.controlplane_environments#filter). Witnesses vote in each
-        group. A service with other voters than the groups is a quorum of its own.
+      - The members of each environment of the inventory, as returned by P(reduced.footprint.controlplane_members#filter) with C(environments).
+        Witnesses vote in each group. A service with other voters than the groups is a quorum of its own.
     type: dict
     required: true
   places:
