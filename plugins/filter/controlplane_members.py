@@ -35,6 +35,12 @@ options:
     type: list
     elements: str
     default: []
+  environments:
+    description:
+      - Return the members for each C(footprint_environment) of the inventory, whose name is empty if no host has one. Use it for what concerns servers,
+        which may have members of several environments.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -45,7 +51,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Each of V(galera), V(rabbitmq), V(witness), V(memcached), V(load_balancer) and V(keystone) with the names of its hosts.
+  description:
+    - Each of V(galera), V(rabbitmq), V(witness), V(memcached), V(load_balancer) and V(keystone) with the names of its hosts. With O(environments), each
+      environment with these.
   type: dict
 """
 
@@ -54,13 +62,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 
 
 def controlplane_members(
-    hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]], hosts: t.Sequence[str] = ()
-) -> dict[str, list[str]]:
-    """Return service → its hosts; see :func:`members_of`."""
-    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import members_of
+    hostvars: t.Mapping[str, t.Any], groups: t.Mapping[str, t.Sequence[str]], hosts: t.Sequence[str] = (), environments: bool = False
+) -> dict[str, t.Any]:
+    """Return service → its hosts, or environment → service → its hosts; see :func:`members_of` and :func:`environments_of`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import environments_of, members_of
 
     try:
-        return members_of(groups, hostvars, hosts)
+        return environments_of(groups, hostvars) if environments else members_of(groups, hostvars, hosts)
     except InputError as error:
         raise AnsibleFilterError(f"controlplane_members: {error}") from None
     except (TypeError, AttributeError, KeyError) as error:

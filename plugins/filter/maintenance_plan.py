@@ -36,7 +36,7 @@ options:
     type: str
     default: ""
   environments:
-    description: The members of each environment of the inventory, as returned by P(reduced.footprint.controlplane_environments#filter).
+    description: The members of each environment of the inventory, as returned by P(reduced.footprint.controlplane_members#filter) with C(environments).
     type: dict
     default: {}
   vms:

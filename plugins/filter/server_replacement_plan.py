@@ -25,7 +25,7 @@ options:
     required: true
   known:
     description:
-      - What the inventory contains, C(environments) (the members of each, as returned by P(reduced.footprint.controlplane_environments#filter)),
+      - What the inventory contains, C(environments) (as returned by P(reduced.footprint.controlplane_members#filter) with C(environments)),
         C(places) (each controller with its server), C(servers) (each virt host with its address), C(hosts) (all hosts), C(vms) and C(extra) (the VM
         details of the server, and those in C(standby_extra)), C(cluster) and C(master) (name of the master, if the server is the destination of its
         migration).

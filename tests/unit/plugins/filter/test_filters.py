@@ -51,7 +51,6 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         (MEMBERS, ["galera"], [], {"sizes": {"galera": 1}}, True),
         lambda found: not found["ok"] and "galera on c1: does not answer" in found["why"],
     ),
-    "controlplane_environments": (HOSTVARS, (GROUPS,), lambda found: found[""]["galera"] == ["c1"]),
     "controlplane_members": (HOSTVARS, (GROUPS,), lambda found: found["galera"] == ["c1"]),
     "galera_decision": ({"c1": None}, (), lambda found: found["action"] == "refuse" and found["reason"]),
     "galera_tls_decision": (
@@ -173,6 +172,12 @@ def test_hosts_of_several_environments_are_named() -> None:
     hostvars = {"c1": {"footprint_environment": "red"}, "c2": {"footprint_environment": "blue"}}
     with pytest.raises(AnsibleFilterError, match=r"controlplane_members: the hosts of this run are of several environments \(blue, red\)"):
         call("controlplane_members", hostvars, {}, ["c1", "c2"])
+
+
+def test_the_members_of_each_environment_are_listed() -> None:
+    hostvars = {"c1": {"footprint_environment": "red", "galera_group": "g1"}, "c2": {"footprint_environment": "blue", "galera_group": "g2"}}
+    found = call("controlplane_members", hostvars, {"g1": ["c1"], "g2": ["c2"]}, (), True)
+    assert {name: services["galera"] for name, services in found.items()} == {"red": ["c1"], "blue": ["c2"]}
 
 
 def test_witnesses_are_read_from_the_state_of_their_service() -> None:
