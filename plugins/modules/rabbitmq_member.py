@@ -50,12 +50,6 @@ options:
       - Has no effect on a running node, and none on one that sees a running member when it starts.
     type: bool
     default: false
-  khepri:
-    description:
-      - Let a new node that starts a cluster keep its queues, bindings, users and policies in Khepri, from RabbitMQ 4.0 on. Those that join it do, too.
-      - Has no effect on a node that is in a cluster, or has contents.
-    type: bool
-    default: false
   wait_timeout:
     description: Maximum number of seconds to wait until the member is healthy.
     type: int
@@ -78,8 +72,8 @@ EXAMPLES = r"""
 RETURN = r"""
 actions:
   description:
-    - Actions that were taken, or in check mode would be. Some of V(set the cookie), V(force the start), V(start), V(restart), V(join), V(forget),
-      V(revive) and V(enable Khepri).
+    - Actions that were taken, or in check mode would be. Some of V(set the cookie), V(force the start), V(start), V(restart), V(join), V(forget)
+      and V(revive).
   returned: success
   type: list
   elements: str
@@ -112,7 +106,6 @@ def main() -> None:
             "forget": {"type": "list", "elements": "str", "default": []},
             "config_files": {"type": "list", "elements": "path", "default": []},
             "force_boot": {"type": "bool", "default": False},
-            "khepri": {"type": "bool", "default": False},
             "wait_timeout": {"type": "int", "default": 600},
             **SERVER_ARGUMENTS,
         },
@@ -120,7 +113,7 @@ def main() -> None:
     )
     given = module.params
     request = MemberRequest(
-        given["state"], given["seed"] or None, tuple(given["forget"]), tuple(given["config_files"]), given["force_boot"], given["khepri"], given["wait_timeout"]
+        given["state"], given["seed"] or None, tuple(given["forget"]), tuple(given["config_files"]), given["force_boot"], given["wait_timeout"]
     )
     try:
         result = ensure(request, local_broker(given["node"], given["unit"]), given["cookie"], check_mode=module.check_mode)

@@ -150,10 +150,6 @@ class RabbitMq:
         """Return whether the node has its metadata in Khepri."""
         return "khepri_db" in (read_text(self.home / "mnesia" / f"{self.node}-feature_flags") or "")
 
-    def enable_khepri(self) -> None:
-        """Move the metadata to Khepri, which cannot be undone."""
-        self._tool("rabbitmqctl", "enable_feature_flag", "--opt-in", "khepri_db", timeout=_LONG)
-
     def note_members(self, members: t.Sequence[str]) -> None:
         """Save the nodes of the cluster of a node with Khepri, as its guard does later."""
         if self.khepri() and self.served()[-1:] != (tuple(sorted(members)),):

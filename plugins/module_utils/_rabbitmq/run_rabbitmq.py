@@ -16,8 +16,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_r
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_schema import contents
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_tls import between_nodes, listens
 
-#: First version whose documentation recommends Khepri.
-KHEPRI_SINCE = 4
 _PAUSE = 1.0
 # Seconds. A paused broker starts by itself when it sees a majority again; one that a killed run has stopped does not.
 _PATIENCE = 20.0
@@ -39,7 +37,6 @@ class MemberRequest:
     :arg seed: node whose cluster it must be in; ``None`` for the first member.
     :arg forget: nodes that the cluster must forget.
     :arg config_files: a server that was started before one of these was written is restarted.
-    :arg khepri: the first member of a new cluster keeps its metadata in Khepri, if its version supports it.
     :arg force_boot: start without the nodes that it would wait for.
     :arg wait_timeout: seconds until it must be healthy.
     """
@@ -49,7 +46,6 @@ class MemberRequest:
     forget: tuple[str, ...] = ()
     config_files: tuple[str, ...] = ()
     force_boot: bool = False
-    khepri: bool = False
     wait_timeout: float = 600
 
 
@@ -184,18 +180,9 @@ def ensure(
         _forget(request, broker, broker.node)
     if "revive" in actions:
         broker.revive()
-    if "enable Khepri" not in actions and _wants_khepri(request, _probe(broker, cookie, ())):
-        actions += ("enable Khepri",)
-    if "enable Khepri" in actions:
-        broker.enable_khepri()
     after = _wait(request, broker, cookie, sleep)
     broker.note_members(after["members"])
     return MemberResult(bool(actions), actions, before, after)
-
-
-def _wants_khepri(request: MemberRequest, facts: t.Mapping[str, t.Any]) -> bool:
-    new = request.seed is None and facts["running"] and len(facts["members"]) == 1 and not facts["contents"]
-    return request.khepri and new and not facts["khepri"] and int(str(facts["version"] or "0").split(".")[0]) >= KHEPRI_SINCE
 
 
 def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], broker: RabbitMq) -> tuple[str, ...]:
@@ -228,8 +215,6 @@ def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], broker: RabbitMq
             actions.append("forget")
         if facts["maintenance"] in MAINTENANCE and "restart" not in actions:
             actions.append("revive")
-        if _wants_khepri(request, facts):
-            actions.append("enable Khepri")
     return tuple(actions)
 
 

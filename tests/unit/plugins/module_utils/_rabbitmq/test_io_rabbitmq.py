@@ -117,11 +117,6 @@ def test_with_khepri_the_record_of_the_guard_names_the_cluster(broker: io_rabbit
         assert (broker.served(), broker.noted()) == ((), ((), ()))
 
 
-def test_khepri_is_enabled_for_good(broker: io_rabbitmq.RabbitMq, tools: Tools) -> None:
-    broker.enable_khepri()
-    assert tools.asked[0][0][-3:] == ["enable_feature_flag", "--opt-in", "khepri_db"]
-
-
 def test_the_cookie_is_never_open_and_never_half(broker: io_rabbitmq.RabbitMq, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(io_rabbitmq.pwd, "getpwnam", lambda _name: pwd.getpwuid(os.geteuid()))
     assert broker.cookie() is None

@@ -30,8 +30,7 @@ class Node:
         self.secret: str | None = "PACKAGECOOKIE"
         self.has = dict(FRESH)
         self.started, self.written = 100, 0.0
-        self.drained = self.moved = False
-        self.version = "4.0.5"
+        self.drained = False
         self.noted_members: list[str] = []
         self.said: list[str] = []
         self.why: str | None = None
@@ -51,10 +50,7 @@ class Node:
             return None
         running = [ME, *(one for one in self.known if one != ME)]
         state = "under maintenance" if self.drained else "not under maintenance"
-        return {
-            "running_nodes": running, "disk_nodes": self.known or [ME], "maintenance_status": {ME: state}, "alarms": [], "partitions": {},
-            "versions": {ME: {"rabbitmq_version": self.version}},
-        }
+        return {"running_nodes": running, "disk_nodes": self.known or [ME], "maintenance_status": {ME: state}, "alarms": [], "partitions": {}}
 
     def noted(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return tuple(self.known), tuple(self.known)
@@ -63,11 +59,7 @@ class Node:
         return (tuple(self.known),)
 
     def khepri(self) -> bool:
-        return self.moved
-
-    def enable_khepri(self) -> None:
-        self.said.append("khepri")
-        self.moved = True
+        return False
 
     def note_members(self, members: t.Sequence[str]) -> None:
         self.noted_members = list(members)
@@ -226,27 +218,10 @@ def test_what_is_done(state: t.Any, request_values: t.Any, actions: list[str], s
     assert not again.changed
 
 
-@pytest.mark.parametrize(
-    ("state", "request_values", "enabled"),
-    [
-        ({}, {"khepri": True}, True),
-        # a run was killed before
-        ({"up": True, "app": True, "known": [ME], "secret": COOKIE}, {"khepri": True}, True),
-        ({}, {"khepri": False}, False),
-        ({"version": "3.13.7"}, {"khepri": True}, False),
-        # it joins, is in a cluster, or has contents
-        ({}, {"khepri": True, "seed": SEED}, False),
-        ({"up": True, "app": True, "known": [SEED, ME], "secret": COOKIE}, {"khepri": True}, False),
-        ({"up": True, "app": True, "known": [ME], "secret": COOKIE, "has": {**FRESH, "queues": [{"name": "q"}]}}, {"khepri": True}, False),
-    ],
-)
-def test_khepri_is_enabled_in_a_new_cluster_only(state: t.Any, request_values: t.Any, enabled: bool) -> None:
-    node = Node(**state)
-    done = run(node, **request_values)
-    assert node.moved == enabled == ("enable Khepri" in done.actions) == ("khepri" in node.said)
-    assert sorted(node.noted_members) == sorted(done.after["members"])
-    again = run(node, check=True, **request_values)
-    assert not again.changed
+def test_a_member_with_khepri_notes_its_cluster() -> None:
+    node = Node()
+    run(node, seed=SEED)
+    assert sorted(node.noted_members) == [SEED, ME]
 
 
 def test_contents_are_not_wiped() -> None:
