@@ -45,6 +45,13 @@ class Galera(Cluster):
         self.good: set[State] = set()
         self._decisions: dict[t.Any, Step] = {}
 
+    def start(self) -> State:
+        """Return the state after the events in ``begin``."""
+        state = super().start()
+        for step in self.begin:
+            state = next(after for text, after in self.events(state) if text.startswith(step))
+        return state
+
     # -- guards
 
     def report(self, state: State, i: int) -> tuple[t.Any, ...]:

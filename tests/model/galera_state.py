@@ -88,6 +88,7 @@ class Cluster:
     :arg restores: restarted servers restore their saved view, as without the rule that the view is renamed first.
     :arg copies: a member that joins may be without data meanwhile (SST).
     :arg symmetric: treat states that differ in the names of members only as one; names in a trace change meanwhile.
+    :arg begin: beginnings of events after which the exploration starts; they count as faults too.
     :arg reverse: the other order of names, which decides between equal positions.
     """
 
@@ -101,6 +102,7 @@ class Cluster:
     copies: bool = False
     symmetric: bool = False
     reverse: bool = False
+    begin: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.names = "abcde"[: self.size][:: -1 if self.reverse else 1] + ("g" if self.witness else "")
@@ -224,7 +226,7 @@ class Cluster:
         if not all(j in group and members[j].joined and members[j].view == greatest for j in state.views[greatest]):
             return None
         full = self._newest_in_memory(state, group)
-        if full:
+        if full or not self.restores:
             return full
         best = max(members[i].disk for i in joined)
         return [i for i in joined if members[i].disk == best]

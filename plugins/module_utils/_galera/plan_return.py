@@ -133,7 +133,8 @@ def step(me: str, reports: t.Mapping[str, Report | None], witnesses: int, addres
     if own.primary and own.ready:
         return Step("connect", "formed the Primary Component") if own.isolated else Step("none", "in the Primary Component")
     others = [report for name, report in reports.items() if report and name != me]
-    serving = next((report for report in others if report.primary and report.ready), None)
+    # one that has formed a component connects first: otherwise some of the others could form their old one again without it
+    serving = next((report for report in others if report.primary and report.ready and not report.isolated), None)
     if serving:
         return _follow(own, serving)
     if own.state == "running" and not own.primary and not own.isolated:

@@ -54,6 +54,8 @@ STEPS = [
     ("just lost, others serve", [lost("a"), serving("b"), None], 0, "none", ()),
     ("isolated, others serve", [member("a"), serving("b"), None], 0, "connect", ()),
     ("waiting, others serve", [waiting("a"), serving("b"), None], 0, "none", ()),
+    ("isolated, the one that formed the component is isolated too", [member("a"), serving("b", isolated=True), None], 0, "wait", ("c",)),
+    ("the same, all answer", [member("a"), serving("b", isolated=True), member("c")], 0, "wait", ("b",)),
     ("stopped for forming, others serve", [stopped("a"), serving("b"), None], 0, "connect", ()),
     ("the other cluster serves", [member("a"), serving("b", uuid=B), None], 0, "refuse", ()),
     ("it has no data, others serve", [waiting("a", uuid=None, position=None), serving("b"), None], 0, "none", ()),
