@@ -61,9 +61,8 @@ class Members:
         self.lab.run(host, ["nft", "-f", "-"], stdin=rules)
 
     def crash(self, host: str) -> None:
-        self.lab.run(host, ["systemctl", "stop", "--no-block", "mariadb"])
-        self.lab.run(host, ["systemctl", "kill", "--signal=KILL", "mariadb"])
-        self.lab.run(host, ["systemctl", "stop", "mariadb"])
+        """End a server without a word to the others, and keep it ended."""
+        self.lab.run(host, ["sh", "-c", "systemctl kill --signal=KILL mariadb; systemctl stop mariadb"])
 
     def form(self, host: str) -> None:
         if status(self.lab, host, "wsrep_cluster_status") == "Primary":
