@@ -17,7 +17,7 @@ author:
 description:
   - If there is a Primary Component, the other members join it; a second one is never started. Otherwise a new cluster is started
     by its first member, and one with data by the member with the highest position.
-  - A member that does not answer, a position that cannot be read, data of another cluster, several Primary Components of one
+  - A member that does not answer, unless all members of the last Primary Component answer, a position that cannot be read, data of another cluster, several Primary Components of one
     cluster, and databases that joining would wipe are refused, with the reason. These are the databases that the newest member lacks,
     and all of a member whose data has no position.
 positional: force, witnesses
@@ -69,7 +69,7 @@ def galera_decision(
     try:
         members = {name: Member.from_facts(name, facts) if facts else None for name, facts in looks.items()}
         voting = {name: _running(seen) if seen else None for name, seen in (witnesses or {}).items()}
-    except (AttributeError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise AnsibleFilterError(f"galera_decision: expected results of galera_info: {error!r}") from None
     decision = decide(members, force or None, voting)
     # a run that was killed after it had stopped a witness left it so; a host without the unit is not a witness yet

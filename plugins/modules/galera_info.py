@@ -114,6 +114,17 @@ galera:
       description: Ids of all members of its Primary Component. Two members that are not in each other's view are in different ones.
       type: list
       elements: str
+    saved_view:
+      description:
+        - The last Primary Component that it was in, null if it left it in an orderly stop. While nobody is Primary, it shows which members are needed to
+          know whose data is the newest.
+      type: dict
+      contains:
+        id: {description: Id of the view., type: str, returned: always}
+        members: {description: Name of each member by its id in the component. Null if unknown., type: dict, returned: always}
+    caught_up:
+      description: Whether it was seen in this component with all changes applied.
+      type: bool
     clients:
       description: Number of clients connected over the network. The member that receives the writes has the most.
       type: int

@@ -26,6 +26,9 @@ class Model(t.Protocol):
     def violation(self, state: t.Any) -> str | None:
         """Return why a state must not be."""
 
+    def shared(self, state: t.Any) -> State:
+        """Return an equal state that shares its parts with others, to save memory."""
+
     def returns(self, state: t.Any) -> tuple[str | None, t.Sequence[Event]]:
         """Return why service does not return from a state although nothing fails any more, and what was done meanwhile."""
 
@@ -80,6 +83,7 @@ def explore(model: Model, limit: int = 10**9, deadline: float = 1e9, lively: boo
                 return result(False, problem, state, more)
             for _, after in model.events(state):
                 if after not in before:
+                    after = model.shared(after)
                     before[after] = state
                     following.append(after)
             if len(before) > limit or time.monotonic() - began > deadline:

@@ -23,6 +23,7 @@ _SYSTEM_DATABASES = frozenset(("mysql", "performance_schema", "sys", "informatio
 _NO_UUID = "00000000-0000-0000-0000-000000000000"
 _POSITION = re.compile(r"--wsrep[_-]start[_-]position=([0-9a-f-]{36}):(-?[0-9]+)")
 _PROGRAMS = ("/usr/sbin/mariadbd", "/usr/libexec/mariadbd", "/usr/sbin/mysqld")
+_GUARD_RECORD = pathlib.Path("/var/lib/footprint-galera/kept.json")
 _UPGRADERS = frozenset(("mysql_upgrade", "mariadb-upgrade", "debian-start"))
 _JOURNAL_HINT = "Check `journalctl -u {unit}` on the host."
 
@@ -147,6 +148,17 @@ class MariaDb:
         if text is None:
             return None
         return {key.strip(): value.strip() for key, _colon, value in (line.partition(":") for line in text.splitlines()) if value}
+
+    def saved_view(self) -> str:
+        """Return the content of ``gvwstate.dat``, under its name or the one that it gets before the server is started; empty after an orderly stop."""
+        text = read_text(self.datadir / "gvwstate.dat")
+        if not text and (self.grastate() or {}).get("seqno") == "-1":
+            text = read_text(self.datadir / "gvwstate.dat.last")
+        return text or ""
+
+    def guard_record(self) -> str:
+        """Return the durable record of the guard, empty if there is none."""
+        return read_text(_GUARD_RECORD) or ""
 
     def allow_bootstrap(self, uuid: str | None = None) -> None:
         """Set ``safe_to_bootstrap`` for this member; the caller has decided that it is safe.

@@ -6,10 +6,10 @@
 
 Decisions that the Galera documentation leaves open:
 
-* A member does not answer: refused. It may hold the newest rows or be serving clients.
+* A member does not answer or its position cannot be read: refused, it may have the newest rows. It is not needed if all members of the last
+  Primary Component answer (``plan_return``).
 * Positions tie: a running member starts, then one that Galera marked as safe, then the first in the list.
-* A position cannot be read: refused. It may be the highest.
-* An operator may force a member. This overrules the three decisions above, never a Primary Component or another cluster's uuid. Databases
+* An operator may force a member. This overrules the decisions above, never a Primary Component or another cluster's uuid. Databases
   that joining would wipe are then set aside; if there is a Primary Component, only if the forced member is in it.
 * Several Primary Components have the same uuid, as after a forced start while the majority was unreachable: refused. Each has rows
   that the others lack, and a position does not show which ones.
@@ -28,6 +28,8 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_return import Report, View, newest
 
 NO_UUID = "00000000-0000-0000-0000-000000000000"
 
@@ -49,6 +51,8 @@ class Member:
     :arg size: number of members in the component.
     :arg node: id of the member in its component, ``None`` if unknown.
     :arg view: ids of all members of the component, empty if unknown.
+    :arg last: the saved view of the last Primary Component that it was in, with ``names`` by node id.
+    :arg caught_up: it had applied all changes in it.
     """
 
     name: str
@@ -63,11 +67,14 @@ class Member:
     size: int = 0
     node: str | None = None
     view: tuple[str, ...] = ()
+    last: View | None = None
+    caught_up: bool = False
+    names: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def from_facts(cls, name: str, facts: t.Mapping[str, t.Any]) -> Member:
         """Build a member from the result of ``galera_info``."""
-        uuid = facts.get("cluster_uuid")
+        uuid, saved = facts.get("cluster_uuid"), facts.get("saved_view")
         return cls(
             name=name,
             running=bool(facts.get("running")),
@@ -81,7 +88,15 @@ class Member:
             size=int(facts.get("size", 0)),
             node=facts.get("node") or None,
             view=tuple(facts.get("view") or ()),
+            last=View(saved["id"], 0, tuple(saved["members"])) if saved else None,
+            caught_up=bool(facts.get("caught_up")),
+            names=dict(saved["members"]) if saved else {},
         )
+
+    def report(self) -> Report:
+        """Return what a guard would report."""
+        caught_up, position = self.last.id if self.last and self.caught_up else None, None if self.seqno < 0 else self.seqno
+        return Report(self.name, "stopped", uuid=self.uuid, position=position, view=self.last, caught_up=caught_up, names=self.names)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,17 +171,17 @@ def _join(known: t.Sequence[Member], alive: t.Sequence[Member], force: str | Non
     apart = components(alive)
     if len(apart) > 1:
         return Decision("refuse", f"{describe_components(apart)}.", hint=KEEP_ONE, uuid=uuids[0])
-    newest = max(alive, key=lambda member: member.seqno)
-    wiped = _wiped(known, newest, alive)
+    best = max(alive, key=lambda member: member.seqno)
+    wiped = _wiped(known, best, alive)
     refused = _foreign(known, uuids[0]) or _refuse_wiping(wiped, any(member.name == force for member in alive))
     if refused:
         return refused
-    ahead = [member for member in known if not member.primary and member.uuid and member.seqno > newest.seqno]
+    ahead = [member for member in known if not member.primary and member.uuid and member.seqno > best.seqno]
     if ahead:
         return Decision(
             "refuse",
             f"{', '.join(f'{member.name} (position {member.seqno})' for member in ahead)} is ahead of the running cluster "
-            f"({newest.name}, position {newest.seqno}): it has rows that the cluster has lost; joining would wipe them.",
+            f"({best.name}, position {best.seqno}): it has rows that the cluster has lost; joining would wipe them.",
             hint="Inspect these rows, then move the data directory away.",
         )
     last = [member for member in known if member.safe_to_bootstrap and not member.running and member.uuid]
@@ -174,7 +189,7 @@ def _join(known: t.Sequence[Member], alive: t.Sequence[Member], force: str | Non
         return Decision(
             "refuse",
             f"{', '.join(f'{member.name} (position {member.seqno})' for member in last)} was the last member to leave (safe_to_bootstrap), but the "
-            f"cluster runs without it ({newest.name}, position {newest.seqno}): it may have rows that the cluster has lost, and would keep them.",
+            f"cluster runs without it ({best.name}, position {best.seqno}): it may have rows that the cluster has lost, and would keep them.",
             hint="Inspect these rows, then move the data directory away.",
         )
     join = tuple(member.name for member in known if not member.primary)
@@ -186,10 +201,12 @@ def _join(known: t.Sequence[Member], alive: t.Sequence[Member], force: str | Non
 
 def _start(known: t.Sequence[Member], missing: t.Sequence[str], force: str | None) -> Decision:
     """Choose the member that starts the cluster when no Primary Component exists."""
-    if missing and not force:
+    found = newest({**{member.name: member.report() for member in known}, **dict.fromkeys(missing)})
+    silent = [name for name in missing if name in found.waits_for]
+    if silent and not force:
         return Decision(
             "refuse",
-            f"no member is in a Primary Component, and {', '.join(missing)} does not answer: it may hold newer rows or be serving clients.",
+            f"no member is in a Primary Component, and {', '.join(silent)} does not answer: it may hold newer rows or be serving clients.",
             hint="Start that member, or set galera_force_bootstrap to the member to start from.",
         )
     with_state = [member for member in known if member.uuid]
@@ -219,15 +236,13 @@ def _start(known: t.Sequence[Member], missing: t.Sequence[str], force: str | Non
         reason = f"{chosen.name} (position {chosen.seqno}) was forced by the operator"
         reason += f"; newer rows of {', '.join(discard)} are lost." if discard else "."
     else:
-        unknown = [member.name for member in with_state if member.seqno < 0]
-        if unknown:
-            return Decision(
-                "refuse",
-                f"the position of {', '.join(unknown)} cannot be read; it may be the newest.",
-                hint="Check the journal of that member, or set galera_force_bootstrap to the member to start from.",
-            )
-        order = [member.name for member in known]
-        chosen = max(with_state, key=lambda m: (m.seqno, m.running, m.safe_to_bootstrap, -order.index(m.name)))
+        # the first one of equal ones
+        chosen = max((m for m in known if m.name in found.equal), key=lambda member: (member.running, member.safe_to_bootstrap), default=None)
+        ahead = [member.name for member in with_state if chosen and member.seqno > chosen.seqno]
+        if not chosen or ahead:
+            unread = f"the position of {', '.join(found.waits_for)} cannot be read; it may be the newest."
+            reason = f"{found.reason}, but {', '.join(ahead)} is ahead." if ahead else unread if found.waits_for else f"{found.reason}."
+            return Decision("refuse", reason, hint="Check the journal of that member, or set galera_force_bootstrap to the member to start from.")
         reason = f"no member is in a Primary Component; {chosen.name} has the highest position {chosen.seqno}."
     wiped = _wiped(known, chosen)
     refused = _refuse_wiping(wiped, bool(force))
@@ -294,10 +309,8 @@ def describe_components(apart: t.Sequence[t.Sequence[Member]]) -> str:
         f"{', '.join(member.name for member in group)} (size {group[0].size}, configuration {group[0].configuration}, position {position})"
         for group, position in zip(apart, positions)
     ]
-    if positions[0] == positions[1]:
-        ahead = "their positions are equal, which does not mean that their rows are"
-    else:
-        ahead = f"that of {apart[0][0].name} has committed more"
+    equal = "their positions are equal, which does not mean that their rows are"
+    ahead = equal if positions[0] == positions[1] else f"that of {apart[0][0].name} has committed more"
     return f"there are {len(apart)} Primary Components of the cluster {apart[0][0].uuid} at once: {' and '.join(parts)}; {ahead}"
 
 

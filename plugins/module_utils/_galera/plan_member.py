@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decide without I/O whether a Galera member is ready, and whether it may form the cluster again.
+"""Decide without I/O whether a Galera member is ready.
 
 Uses the standard library only, nothing of this collection: the role installs this file on the members, where the health check and
 the guard decide with the same code.
@@ -37,24 +37,3 @@ def lags(status: t.Mapping[str, str]) -> bool:
     nothing for seconds. An unknown length of its queue counts as one that is not empty.
     """
     return status.get("wsrep_local_state_comment") == "Donor/Desynced" and status.get("wsrep_local_recv_queue") != "0"
-
-
-def may_reform(status: t.Mapping[str, str], configured: int, addresses: int, witnesses: int = 0) -> bool:
-    """Return whether a member may declare its non-Primary component Primary.
-
-    Galera does so itself when all members of the last Primary Component are connected again. It cannot if one of them lost its saved
-    view. Split-brain is impossible in one case, and only that case is allowed: *every* member of the cluster is in this component, so no
-    member is left that could be, or become, Primary elsewhere. A witness may be missing: it has no data, so no client can have written to
-    a component without any of the members in this one.
-
-    :arg configured: number of members that the role configured, without witnesses.
-    :arg addresses: members and witnesses in the running server's ``wsrep_cluster_address``; if the number differs, the cluster is resized.
-    :arg witnesses: number of witnesses.
-    """
-    with_data = [address for address in status.get("wsrep_incoming_addresses", "").split(",") if address.strip()]  # a witness has none
-    return (
-        status.get("wsrep_cluster_status") == "non-Primary"
-        and status.get("wsrep_connected") == "ON"
-        and configured + witnesses == addresses
-        and (status.get("wsrep_cluster_size") == str(configured + witnesses) or (witnesses > 0 and len(with_data) == configured))
-    )

@@ -18,10 +18,13 @@ Galera forms a component before the guards were asked; and a guard connects its 
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
 import typing as t
 
 #: Name of an arbitrator in ``mysql.wsrep_cluster_members``.
 WITNESS = "garb"
+UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,12 +79,14 @@ class Newest:
     """Whose data counts while nobody serves.
 
     :arg name: member with the newest data, ``None`` if that cannot be decided.
-    :arg waits_for: members without which it cannot.
+    :arg equal: all members with the same data as that one, by name.
+    :arg waits_for: members without which it cannot be decided.
     :arg refused: a person must decide.
     """
 
     name: str | None
     reason: str
+    equal: tuple[str, ...] = ()
     waits_for: tuple[str, ...] = ()
     refused: bool = False
 
@@ -96,7 +101,8 @@ class Step:
         ``connect``: unset it, or start a stopped server;
         ``restart``: kill the server, drop what is in memory, start it again;
         ``form``: a Primary Component alone with the own data. A server that runs isolated declares its component Primary (``pc.bootstrap``) and stays
-        isolated until the next step; any other is killed and bootstraps the cluster;
+        isolated until the next step. Any other is killed first, because it could join a component meanwhile; then the others are asked again, and it
+        bootstraps the cluster if its step, now as ``stopped``, is still ``form``, otherwise it is started;
         ``wait``;
         ``refuse``: a person must decide.
     :arg waits_for: members without which nothing can be done.
@@ -112,7 +118,8 @@ def step(me: str, reports: t.Mapping[str, Report | None], witnesses: int, addres
 
     The guard reads its own server, then asks the others, and carries out the action at once.
 
-    :arg reports: every configured member with data, ``me`` among them; ``None`` for one that is silent or whose report is too old.
+    :arg reports: every configured member with data, ``me`` among them; ``None`` for one that is silent or whose report is too old: older than some
+        seconds, or made before ``me`` was last in a Primary Component or its process was started or ended.
     :arg witnesses: number of configured witnesses.
     :arg addresses: members and witnesses in the running server's ``wsrep_cluster_address``, if known.
     """
@@ -123,12 +130,11 @@ def step(me: str, reports: t.Mapping[str, Report | None], witnesses: int, addres
         return Step("none", own.failed)
     if len(reports) == 1:
         return Step("none", "the only member")
-    if own.primary and own.isolated:
-        return Step("connect", "formed the Primary Component")
     if own.primary and own.ready:
-        return Step("none", "in the Primary Component")
+        return Step("connect", "formed the Primary Component") if own.isolated else Step("none", "in the Primary Component")
     others = [report for name, report in reports.items() if report and name != me]
-    serving = next((report for report in others if report.primary and report.ready), None)
+    # one that has formed a component connects first: otherwise some of the others could form their old one again without it
+    serving = next((report for report in others if report.primary and report.ready and not report.isolated), None)
     if serving:
         return _follow(own, serving)
     if own.state == "running" and not own.primary and not own.isolated:
@@ -138,17 +144,17 @@ def step(me: str, reports: t.Mapping[str, Report | None], witnesses: int, addres
     found = newest(reports)
     if found.name is None:
         return Step("refuse" if found.refused else "wait", found.reason, found.waits_for)
-    # in a component with a witness, but nobody is left there who has its data
-    stuck = tuple(report.name for report in others if _in_component(report))
     if found.name == me:
-        return Step("wait", "others must leave a component without data first", stuck) if stuck else Step("form", found.reason)
-    if _in_component(own):
+        busy = tuple(report.name for report in others if _may_be_primary(report))
+        return Step("wait", f"others may still form a component, or are in one without data: {', '.join(busy)}", busy) if busy else Step("form", found.reason)
+    if _may_be_primary(own) and not own.isolated:
         return Step("isolate" if own.state == "running" else "restart", f"in a component without data; {found.reason}")
     return Step("wait", found.reason, (found.name,))
 
 
-def _in_component(report: Report) -> bool:
-    return report.primary or (report.state == "starting" and report.joined)
+def _may_be_primary(report: Report) -> bool:
+    """Return whether a member is in a component that is Primary, for example with a witness, or becomes so without its guard."""
+    return report.primary or (report.state == "running" and not report.isolated) or (report.state == "starting" and report.joined)
 
 
 def _follow(own: Report, serving: Report) -> Step:
@@ -179,15 +185,16 @@ def newest(reports: t.Mapping[str, Report | None]) -> Newest:
     needed = last[0] if last else tuple(reports)
     silent = tuple(name for name in needed if name not in known)
     if silent:
-        return Newest(None, f"{', '.join(silent)} may have newer data and does not answer", silent)
+        return Newest(None, f"{', '.join(silent)} may have newer data and does not answer", waits_for=silent)
     with_data = [known[name] for name in needed if known[name].uuid]
     unread = tuple(report.name for report in with_data if report.position is None)
     if unread:
-        return Newest(None, f"the position of {', '.join(unread)} is unknown or still changing", unread)
+        return Newest(None, f"the position of {', '.join(unread)} is unknown or still changing", waits_for=unread)
     if not with_data:
         return Newest(None, "no member has data of a cluster", refused=True)
-    best = min(with_data, key=lambda report: (-t.cast(int, report.position), report.name))
-    return Newest(best.name, f"{best.name} has the newest data (position {best.position} of {', '.join(needed)})")
+    highest = max(t.cast(int, report.position) for report in with_data)
+    equal = tuple(sorted(report.name for report in with_data if report.position == highest))
+    return Newest(equal[0], f"{equal[0]} has the newest data (position {highest}) of {', '.join(needed)}", equal)
 
 
 def _last_components(known: t.Mapping[str, Report], configured: t.Container[str]) -> list[tuple[str, ...]]:
@@ -207,3 +214,22 @@ def _last_components(known: t.Mapping[str, Report], configured: t.Container[str]
 
 def _has_view(report: Report | None, view: View) -> bool:
     return report is not None and report.view is not None and report.view.id == view.id
+
+
+def read_view(text: str) -> tuple[View | None, str | None]:
+    """Return the saved view and the id of the own node from the content of ``gvwstate.dat``; ``None`` for what is missing or invalid."""
+    own = re.search(rf"(?m)^my_uuid: ({UUID})$", text)
+    found = re.search(rf"(?ms)^#vwbeg$.^view_id: ([0-9]+) ({UUID}) ([0-9]{{1,18}})$.*^#vwend$", text)
+    members = tuple(sorted(re.findall(rf"(?m)^member: ({UUID}) ", text)))
+    view = View(" ".join(found.groups()), int(found.group(3)), members) if found else None
+    return view, own.group(1) if own else None
+
+
+def read_kept(text: str) -> tuple[dict[str, str], str | None]:
+    """Return ``names`` and ``caught_up`` of a report from the durable record of its guard, empty if it is missing or invalid."""
+    try:
+        kept = json.loads(text)
+        names, caught_up = {str(node): str(name) for node, name in kept["names"].items()}, kept["caught_up"]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return {}, None
+    return names, caught_up if isinstance(caught_up, str) else None

@@ -14,6 +14,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import NO_UUID
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_member import problems
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_return import read_kept, read_view
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_tls import speaks_both, tls_stage
 
 _PAUSE = 1.0
@@ -78,6 +79,8 @@ def look(database: MariaDb, wait_timeout: float = 0, recover: bool = True, sleep
         waited += _PAUSE
     saved = database.grastate()
     written = database.written_options()
+    saved_view, _node = read_view(database.saved_view())
+    names, caught_up = read_kept(database.guard_record())
     facts: dict[str, t.Any] = {
         "installed": database.installed(),
         "unit": unit.get("ActiveState", "unknown"),
@@ -95,6 +98,8 @@ def look(database: MariaDb, wait_timeout: float = 0, recover: bool = True, sleep
         "configuration": -1,
         "node": None,
         "view": [],
+        "saved_view": saved_view and {"id": saved_view.id, "members": {node: names.get(node) for node in saved_view.members}},
+        "caught_up": bool(saved_view and saved_view.id == caught_up),
         "local_state": (status or {}).get("wsrep_local_state_comment") if wsrep else None,
         # the member that the load balancer sends writes to has the most
         "clients": database.clients() if wsrep and not problems(status or {}, serves=True) else 0,

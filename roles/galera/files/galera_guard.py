@@ -8,7 +8,7 @@
 (name → address).
 
 Each second it reads the state of the own server, publishes it for the health check, which serves it to the other members at ``/state``, reads theirs, and does what
-``galera_return.step`` decides. An answer that is missing, late or invalid counts as unknown. While a run restarts members, it only isolates and connects.
+``galera_return.step`` decides. An answer that is missing, late or invalid counts as unknown. While a run restarts members, it forms no component.
 
 A member that differs from the others or could not apply a change (a full disk, for example) leaves the cluster, and its server never connects again. The guard restarts
 it a limited number of times while another member serves.
@@ -22,7 +22,6 @@ import json
 import os
 import pathlib
 import socket
-import subprocess
 import sys
 import time
 import typing as t
@@ -38,10 +37,12 @@ STATE = pathlib.Path("/run/footprint-galera/state.json")
 FORMING = pathlib.Path("/run/footprint-galera/forming")
 #: Record of a run that restarts members; see the module controlplane_lock.
 LOCK = pathlib.Path("/run/reduced.footprint/locks/controlplane-run.json")
-#: Free part of the file system from which a member may receive the data of another one.
-ENOUGH = 0.05
+#: Free part of the file system below which it counts as full, and from which a member may receive the data of another one.
+FULL, ENOUGH = 0.01, 0.05
 #: Seconds for which a restart must be necessary: what the others report is up to some seconds old.
 HOLD = 5.0
+#: Seconds after which a server that does not connect, although others serve, is restarted.
+OUTSIDE = 20.0
 #: Seconds before each further restart of a server; after the last one it is left to a person.
 PAUSES = (0.0, 30.0, 60.0, 120.0, 300.0)
 #: Seconds after which a member that serves counts as repaired.
@@ -78,7 +79,6 @@ class Guard:
         #: Since when it has been as good as repaired, and since when it has been outside of a component that others are in.
         self.well: float | None = None
         self.outside: float | None = None
-        self.forming: subprocess.Popen[bytes] | None = None
 
     def turn(self) -> None:
         """Look once, and act if necessary."""
@@ -117,39 +117,40 @@ class Guard:
         if self.well and now - self.well > REPAIRED:
             self.tries, self.failed = 0, ""
         served = any(other and other.primary and other.ready for name, other in reports.items() if name != self.name)
-        waits = served and report.state == "running" and not report.primary and (not report.isolated or self._left())
-        self.outside = (self.outside or now) if waits else None
+        if report.state == "running":
+            waits = not report.primary and (not report.isolated or self._left())
+        else:
+            # not while its position is being recovered
+            waits = not report.joined and (report.position is not None or report.uuid is None)
+        self.outside = (self.outside or now) if served and waits else None
 
     def _left(self) -> bool:
         """Whether the server left the cluster, and never connects again."""
         return bool(self.observer.status) and self.observer.status.get("wsrep_connected") != "ON"
 
     def _decide(self, report: galera_return.Report, reports: t.Mapping[str, galera_return.Report | None]) -> galera_return.Step:
-        if self.outside and time.monotonic() - self.outside > (0 if self._left() else 60):
-            state = self.observer.status.get("wsrep_local_state_comment")
+        if self.outside and time.monotonic() - self.outside > (0 if self._left() else OUTSIDE):
+            # Galera stops connecting when a handshake of another member was interrupted, as when that one forms a component
+            state = self.observer.status.get("wsrep_local_state_comment", report.state)
             return galera_return.Step("restart", f"it is {state} and does not connect, although others serve")
-        address = self.observer.status.get("wsrep_cluster_address")
-        peers = [peer for peer in (address or "").partition("://")[2].partition("?")[0].split(",") if peer]
-        return galera_return.step(self.name, reports, self.witnesses, len(peers) if address else None)
+        # a server that formed the cluster has none
+        peers = [peer for peer in self.observer.status.get("wsrep_cluster_address", "").partition("://")[2].partition("?")[0].split(",") if peer]
+        step = galera_return.step(self.name, reports, self.witnesses, len(peers) or None)
+        if self._left() and step.action in ("connect", "form"):
+            step = dataclasses.replace(step, action="restart")
+        if step.action in ("restart", "form") and LOCK.exists():
+            return galera_return.Step("wait", f"a run that restarts members ({LOCK}) decides; otherwise {step.action}: {step.reason}")
+        return step
 
     def _act(self, step: galera_return.Step, report: galera_return.Report) -> None:
         if step.action == "isolate" and not report.isolated:
             self.server.isolate(report.node)
-        elif step.action == "connect" and report.isolated and not self._left():
+        elif step.action == "connect" and report.isolated:
             self.server.connect()
-        elif self.forming or self._held():
-            return
-        elif step.action == "restart" or (step.action in ("connect", "form") and self._left()):
+        elif step.action == "restart":
             self._restart()
         elif step.action == "form" and not self.observer.bootstraps:
             self._form(report)
-
-    def _held(self) -> bool:
-        """Whether a run restarts members, which makes its own decisions."""
-        if LOCK.exists():
-            self.step = dataclasses.replace(self.step, reason=f"{self.step.reason}; not while a run holds {LOCK}")
-            return True
-        return False
 
     def _restart(self) -> None:
         now = time.monotonic()
@@ -168,18 +169,20 @@ class Guard:
         if report.state == "running":
             self.server.form()
             return
+        if free_part(galera_report.DATA) < FULL:
+            self.failed = "its disk is full: the server would not start again"
+            return
         FORMING.touch()
         self.server.stop()
         if any(other and other.primary for other in self.others().values()):
             log("another member has formed one meanwhile: joining it")
             return
-        self.forming = self.server.bootstrap(str(report.uuid))
+        self.server.bootstrap(str(report.uuid))
+        FORMING.unlink()
 
     def _continue_forming(self) -> None:
         """Start the server if it was stopped for forming and not started again: this guard was killed, or another member was faster."""
-        if self.forming and self.forming.poll() is not None:
-            self.forming = None
-        if not self.forming and FORMING.exists():
+        if FORMING.exists():
             self.server.start()
             FORMING.unlink()
 

@@ -49,24 +49,6 @@ def number(text: str | None) -> int | None:
     return int(text) if text and re.fullmatch("[0-9]{1,18}", text) else None
 
 
-def read_view(text: str) -> tuple[galera_return.View | None, str | None]:
-    """Return the saved view and the id of the own node from the content of ``gvwstate.dat``."""
-    own = re.search(rf"(?m)^my_uuid: ({UUID})$", text)
-    found = re.search(rf"(?ms)^#vwbeg$.^view_id: ([0-9]+) ({UUID}) ([0-9]{{1,18}})$.*^#vwend$", text)
-    members = tuple(sorted(re.findall(rf"(?m)^member: ({UUID}) ", text)))
-    view = galera_return.View(" ".join(found.groups()), int(found.group(3)), members) if found else None
-    return view, own.group(1) if own else None
-
-
-def read_kept(text: str) -> tuple[dict[str, str], str | None]:
-    """Return the names of the last component's members, and the last view in which this member had applied all changes."""
-    try:
-        kept = json.loads(text)
-        return {str(node): str(name) for node, name in kept["names"].items()}, kept["caught_up"]
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return {}, None
-
-
 def write(path: pathlib.Path, value: t.Any, mode: int = 0o644) -> None:
     """Write JSON; after a power loss there is either the old or the new content."""
     partial = path.with_name(f".{path.name}.partial")
@@ -161,12 +143,20 @@ class Server:
         self.kill()
         subprocess.run(["systemctl", "stop", UNIT], check=True, timeout=30)
 
-    def start(self) -> None:
-        """Start the unit without waiting."""
+    def start(self, arguments: str = "") -> None:
+        """Start the unit without waiting.
+
+        :arg arguments: of this start only; the unit itself removes them afterwards.
+        """
+        change = ["set-environment", f"_WSREP_NEW_CLUSTER={arguments}"] if arguments else ["unset-environment", "_WSREP_NEW_CLUSTER"]
+        subprocess.run(["systemctl", *change], check=True, timeout=30)
         subprocess.run(["systemctl", "start", "--no-block", UNIT], check=True, timeout=30)
 
-    def bootstrap(self, uuid: str) -> subprocess.Popen[bytes]:
+    def bootstrap(self, uuid: str) -> None:
         """Start the stopped server as the first one of its cluster, without waiting.
+
+        Unlike galera_new_cluster, it connects to no other member: when it forms its component, Galera ends such connections, and another member whose TLS
+        handshake ends like this never connects again.
 
         :arg uuid: cluster of its data; the file has none if the server ended while it changed a table definition, and a new one would be made up.
         """
@@ -178,7 +168,7 @@ class Server:
         os.chmod(partial, owner.st_mode & 0o777)
         synchronise(partial)
         os.replace(partial, path)
-        return subprocess.Popen(["galera_new_cluster", UNIT])  # pylint: disable=consider-using-with
+        self.start("--wsrep-new-cluster --wsrep-cluster-address=gcomm://")
 
 
 class Observer:
@@ -192,22 +182,24 @@ class Observer:
         self.status: dict[str, str] = {}
         #: Whether the server is starting the cluster.
         self.bootstraps = False
-        self.names, self.caught_up = read_kept(text_of(KEPT))
+        self.names, self.caught_up = galera_return.read_kept(text_of(KEPT))
 
     def look(self) -> galera_return.Report | None:
         """Return the report, ``None`` for a server that hangs, refuses requests, or runs without replication."""
+        self.bootstraps = False
         # before the status, so that the queue is not that of an earlier view
-        view, own = read_view(text_of(DATA / VIEW))
+        view, own = galera_return.read_view(text_of(DATA / VIEW))
         try:
             self.status = self.server.status()
         except (pymysql.MySQLError, OSError):
-            self.status, self.drained, self.bootstraps = {}, None, False
+            self.status, self.drained = {}, None
             return self._silent()
         status = self.status
         if status.get("wsrep_on") != "ON":
             return None
         # one that receives changes from another member (IST) answers already; its state is Joining then, and Initialized without a component
-        primary = status.get("wsrep_cluster_status") == "Primary" or status.get("wsrep_local_state", "0") in ("1", "2", "3", "4")
+        connected = status.get("wsrep_connected") == "ON"
+        primary = connected and (status.get("wsrep_cluster_status") == "Primary" or status.get("wsrep_local_state") in ("1", "2", "3", "4"))
         applied = status.get("wsrep_local_recv_queue") == "0"
         # a donor serves, too: otherwise its joiner would have no member to follow
         ready = primary and status.get("wsrep_ready") == "ON"
@@ -225,7 +217,7 @@ class Observer:
             position=position if primary or before == self.drained else None,
             joined=True,
             # a server that left the cluster is connected to no other, either
-            isolated=status.get("wsrep_connected") != "ON" or text_of(ISOLATED) == json.dumps(status.get("wsrep_gcomm_uuid")),
+            isolated=not connected or text_of(ISOLATED) == json.dumps(status.get("wsrep_gcomm_uuid")),
             view=view,
             caught_up=self.caught_up,
             node=status.get("wsrep_gcomm_uuid") or own,
@@ -250,7 +242,7 @@ class Observer:
             return None
         text = text_of(DATA / VIEW)
         joined = bool(pid and text)
-        view, own = read_view(text or text_of(DATA / OLD_VIEW))
+        view, own = galera_return.read_view(text or text_of(DATA / OLD_VIEW))
         return galera_return.Report(
             self.name,
             "starting" if state == "activating" else "stopped",
@@ -269,16 +261,21 @@ class Observer:
     def _keep(self, view: galera_return.View | None, applied: bool) -> None:
         """Record what is asked for when the component is lost."""
         try:
-            rows = {str(node): str(name) for node, name in self.server.execute("SELECT node_uuid, node_name FROM mysql.wsrep_cluster_members")}
+            # a setting of all sessions could let it wait
+            found = self.server.execute("SET SESSION wsrep_sync_wait = 0", "SELECT node_uuid, node_name FROM mysql.wsrep_cluster_members")
         except (pymysql.MySQLError, OSError):
             return
+        rows = {str(node): str(name) for node, name in found}
         names = {**{node: name for node, name in self.names.items() if view and node in view.members}, **rows}
         caught_up = view.id if view and applied else self.caught_up
         if (names, caught_up) != (self.names, self.caught_up):
-            # Galera does not write its view to the disk at once
-            synchronise(DATA / VIEW)
-            write(KEPT, {"names": names, "caught_up": caught_up})
             self.names, self.caught_up = names, caught_up
+            with contextlib.suppress(OSError):  # the disk is full: the record of the last time is kept
+                # Galera does not write its view to the disk at once
+                synchronise(DATA / VIEW)
+                # after a graceful stop there is none
+                (DATA / OLD_VIEW).unlink(missing_ok=True)
+                write(KEPT, {"names": names, "caught_up": caught_up})
 
 
 def report_of(name: str, answer: bytes) -> galera_return.Report | None:

@@ -157,7 +157,7 @@ def test_the_others_and_status_learn_what_it_found(guard: t.Any, module: t.Any, 
     assert json.loads(module.STATE.read_text("utf-8"))["report"] is None
 
 
-def test_while_a_run_restarts_members_it_only_isolates_and_connects(guard: t.Any, module: t.Any, world: World) -> None:
+def test_while_a_run_restarts_members_it_forms_no_component(guard: t.Any, module: t.Any, world: World) -> None:
     module.LOCK.write_text("{}", "utf-8")
     for world.own, action in [(STARTING, "form"), (APART, "restart"), (ISOLATED, "form"), (APART, "isolate"), (ISOLATED, "connect")]:
         world.step = Step(action, "why")
@@ -165,7 +165,11 @@ def test_while_a_run_restarts_members_it_only_isolates_and_connects(guard: t.Any
     assert guard.server.done == ["isolate None", "connect"]
     world.own, world.step = STARTING, Step("form", "why")
     guard.turn()
-    assert "while a run holds" in guard.step.reason
+    assert guard.step.action == "wait" and "a run that restarts members" in guard.step.reason
+    world.own, world.status, world.step = ISOLATED, LEFT, Step("connect", "why")
+    guard.turn()
+    assert guard.step.action == "wait" and guard.server.done[-1] == "connect"
+    world.own, world.status, world.step = STARTING, {}, Step("form", "why")
     module.LOCK.unlink()
     guard.turn()
     assert guard.server.done[-1] == f"bootstrap {CLUSTER}"
@@ -175,6 +179,15 @@ def test_a_server_that_is_starting_the_cluster_is_not_started_again(guard: t.Any
     world.own, world.step, world.bootstraps = STARTING, Step("form", "why"), True
     guard.turn()
     assert not guard.server.done
+
+
+def test_a_full_disk_while_it_forms(guard: t.Any, world: World) -> None:
+    world.own, world.step, world.free = STARTING, Step("form", "why"), 0.0
+    guard.turn()
+    assert not guard.server.done and "its disk is full" in guard.failed
+    world.free = 0.02
+    guard.turn()
+    assert guard.server.done[-1] == f"bootstrap {CLUSTER}"
 
 
 def test_another_member_may_have_formed_the_component_meanwhile(guard: t.Any, world: World) -> None:
@@ -261,9 +274,21 @@ def test_a_member_that_left_stays_while_no_other_serves(left: t.Any, world: Worl
     assert not left(1) and left(6) == ["kill"]
 
 
-def test_a_connected_member_that_does_not_join_is_restarted_later(left: t.Any, world: World) -> None:
-    world.own, world.status = APART, CONNECTED
-    assert not left(30) and not left(61) and left(6) == ["kill"]
+@pytest.mark.parametrize("own", [APART, STARTING, Report("n1", "starting")])
+def test_a_member_that_does_not_connect_is_restarted(left: t.Any, world: World, own: Report) -> None:
+    world.own, world.status = own, CONNECTED if own.state == "running" else {}
+    assert not left(15) and not left(15) and left(6) == ["kill"]
+
+
+def test_a_run_that_waits_for_a_member_gets_it(left: t.Any, module: t.Any) -> None:
+    module.LOCK.write_text("{}", "utf-8")
+    assert not left(6) and left(6) == ["kill"]
+
+
+@pytest.mark.parametrize("own", [dataclasses.replace(STARTING, joined=True), dataclasses.replace(STARTING, position=None), dataclasses.replace(APART, primary=True)])
+def test_a_member_that_joins_or_recovers_is_left_alone(left: t.Any, world: World, own: Report) -> None:
+    world.own, world.status = own, CONNECTED if own.state == "running" else {}
+    assert not left(15) and not left(60) and not left(60)
 
 
 # ---------------------------------------------------------------- exchange and watchdog

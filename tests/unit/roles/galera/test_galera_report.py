@@ -41,8 +41,8 @@ class Server:
             raise OSError("refused")
         return self.answer
 
-    def execute(self, statement: str) -> list[tuple[str, str]]:
-        assert "wsrep_cluster_members" in statement
+    def execute(self, *statements: str) -> list[tuple[str, str]]:
+        assert "wsrep_cluster_members" in statements[-1]
         return self.rows
 
     def unit(self) -> dict[str, str]:
@@ -86,8 +86,10 @@ def grastate(folder: pathlib.Path, uuid: str = CLUSTER, seqno: int = -1) -> None
 
 def test_a_member_that_serves(report: t.Any, server: Server, tmp_path: pathlib.Path) -> None:
     (tmp_path / "gvwstate.dat").write_text(VIEW, "utf-8")
+    (tmp_path / "gvwstate.dat.last").write_text(VIEW, "utf-8")
     server.answer = SYNCED
     found = report.Observer("n1", server).look()
+    assert not (tmp_path / "gvwstate.dat.last").exists(), "it would be the view after a graceful stop"
     assert (found.state, found.primary, found.ready, found.isolated, found.position, found.node) == ("running", True, True, False, 41, A)
     assert (found.view.id, found.view.seq, found.view.members) == (f"3 {A} 7", 7, (A, B))
     assert (dict(found.names), found.caught_up) == ({A: "n1", B: "n2"}, f"3 {A} 7")
@@ -97,6 +99,13 @@ def test_a_member_that_serves(report: t.Any, server: Server, tmp_path: pathlib.P
     grastate(tmp_path)
     kept = report.Observer("n1", server).look()
     assert (dict(kept.names), kept.caught_up, kept.state) == ({A: "n1", B: "n2"}, f"3 {A} 7", "stopped")
+
+
+def test_a_full_disk_ends_no_guard(report: t.Any, server: Server, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gvwstate.dat").write_text(VIEW, "utf-8")
+    monkeypatch.setattr(report, "KEPT", tmp_path / "cannot be written" / "kept.json")
+    server.answer = SYNCED
+    assert dict(report.Observer("n1", server).look().names) == {A: "n1", B: "n2"}
 
 
 @pytest.mark.parametrize("changed", [{"wsrep_local_recv_queue": "3"}, {"wsrep_local_state_comment": "Donor/Desynced"}])
@@ -186,6 +195,10 @@ def test_a_server_that_starts_the_cluster(report: t.Any, server: Server, startin
     (tmp_path / "gvwstate.dat").write_text(VIEW, "utf-8")
     found = observer.look()
     assert (found.state, found.primary, found.ready, found.joined) == ("starting", True, True, True)
+    # later, it has lost it
+    server.answer = LOST
+    observer.look()
+    assert not observer.bootstraps
 
 
 def test_data_of_another_member_that_is_incomplete_does_not_count(report: t.Any, server: Server, starting: t.Any, tmp_path: pathlib.Path) -> None:
@@ -215,12 +228,12 @@ def test_a_stopped_server(report: t.Any, server: Server, tmp_path: pathlib.Path,
 
 @pytest.mark.parametrize("text", ["", "my_uuid: x\n", "\x00" * 200, VIEW.replace("#vwend\n", ""), VIEW.replace(" 7\n", " -7\n")])
 def test_a_damaged_view_is_none(report: t.Any, text: str) -> None:
-    assert report.read_view(text)[0] is None
+    assert report.galera_return.read_view(text)[0] is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"names": []}', '{"names": {}}', "null"])
 def test_a_damaged_record_is_empty(report: t.Any, text: str) -> None:
-    assert report.read_kept(text) == ({}, None)
+    assert report.galera_return.read_kept(text) == ({}, None)
 
 
 # ---------------------------------------------------------------- other members
@@ -228,7 +241,7 @@ def test_a_damaged_record_is_empty(report: t.Any, text: str) -> None:
 
 def answer(report: t.Any, **changed: t.Any) -> dict[str, t.Any]:
     """A valid answer of n2."""
-    value = report.galera_return.Report("n2", "running", position=3, uuid=CLUSTER, node=B, names={B: "n2"}, view=report.read_view(VIEW)[0])
+    value = report.galera_return.Report("n2", "running", position=3, uuid=CLUSTER, node=B, names={B: "n2"}, view=report.galera_return.read_view(VIEW)[0])
     return {"age": 0.5, "report": {**dataclasses.asdict(value), **changed}}
 
 
@@ -238,7 +251,7 @@ def parsed(report: t.Any, value: t.Any) -> t.Any:
 
 def test_an_answer_is_what_was_sent(report: t.Any) -> None:
     found = parsed(report, answer(report))
-    assert (found.name, found.position, found.uuid, found.view, dict(found.names)) == ("n2", 3, CLUSTER, report.read_view(VIEW)[0], {B: "n2"})
+    assert (found.name, found.position, found.uuid, found.view, dict(found.names)) == ("n2", 3, CLUSTER, report.galera_return.read_view(VIEW)[0], {B: "n2"})
 
 
 HOSTILE: list[dict[str, t.Any]] = [
@@ -306,8 +319,13 @@ def test_a_slow_answer_takes_no_longer_than_allowed(report: t.Any, slow: int) ->
 @pytest.mark.parametrize("uuid", [CLUSTER, NO_UUID])
 def test_a_server_that_starts_the_cluster_keeps_its_identity(report: t.Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, uuid: str) -> None:
     commands: list[list[str]] = []
-    monkeypatch.setattr(report.subprocess, "Popen", commands.append)
+    monkeypatch.setattr(report.subprocess, "run", lambda argv, **unused: commands.append(argv))
     grastate(tmp_path, uuid)
     report.Server("").bootstrap(CLUSTER)
     text = (tmp_path / "grastate.dat").read_text("utf-8")
-    assert f"uuid:    {CLUSTER}" in text and "safe_to_bootstrap: 1" in text and commands == [["galera_new_cluster", "mariadb.service"]]
+    assert f"uuid:    {CLUSTER}" in text and "safe_to_bootstrap: 1" in text
+    start = ["systemctl", "start", "--no-block", "mariadb.service"]
+    # once, and connected to no other member meanwhile
+    assert commands == [["systemctl", "set-environment", "_WSREP_NEW_CLUSTER=--wsrep-new-cluster --wsrep-cluster-address=gcomm://"], start]
+    report.Server("").start()
+    assert commands[2:] == [["systemctl", "unset-environment", "_WSREP_NEW_CLUSTER"], start]

@@ -90,3 +90,18 @@ def test_data_that_an_interrupted_run_has_set_aside_is_seen(tmp_path: pathlib.Pa
     assert database.aside() == (str(tmp_path / "mysql.before-lab"),)
     (tmp_path / "mysql/mysql").mkdir()
     assert database.aside() == ()
+
+
+def test_the_saved_view_is_that_of_the_last_component(tmp_path: pathlib.Path) -> None:
+    database = MariaDb(datadir=str(tmp_path))
+    assert database.saved_view() == ""
+    # renamed before the server was started, which has not been in a component since
+    (tmp_path / "gvwstate.dat.last").write_text("older")
+    (tmp_path / "grastate.dat").write_text("seqno:   -1\n")
+    assert database.saved_view() == "older"
+    (tmp_path / "gvwstate.dat").write_text("newer")
+    assert database.saved_view() == "newer"
+    # an orderly stop: it left its component
+    (tmp_path / "gvwstate.dat").unlink()
+    (tmp_path / "grastate.dat").write_text("seqno:   7\n")
+    assert database.saved_view() == ""

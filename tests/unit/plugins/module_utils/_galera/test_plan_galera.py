@@ -164,6 +164,34 @@ def test_components(what, looks, apart):
     assert on(None, **looks).action == ("none" if apart == 1 else "refuse")
 
 
+def seen_last(seqno, names, caught_up=True, **more):
+    """A stopped member whose last Primary Component had these members."""
+    saved = {"id": f"3 {names} 7", "members": {f"id-{name}": "garb" if name == "g" else name for name in names}}
+    return stopped(seqno, saved_view=saved, caught_up=caught_up, **more)
+
+
+LAST = [
+    ("the third one was not in the last component", {"a": seen_last(8, "ab"), "b": seen_last(9, "ab"), "c": None}, "bootstrap", "b"),
+    ("two and a witness, the other one was not in it", {"a": None, "b": seen_last(9, "bg")}, "bootstrap", "b"),
+    ("one of it is silent", {"a": seen_last(8, "ab"), "b": None, "c": stopped(3)}, "refuse", None),
+    ("not seen with all changes applied", {"a": seen_last(8, "ab", False), "b": seen_last(9, "ab", False), "c": None}, "refuse", None),
+    ("one of them was in another one since", {"a": seen_last(8, "ab"), "b": seen_last(9, "bc"), "c": None}, "refuse", None),
+    ("a member without a name", {"a": stopped(8, saved_view={"id": "v", "members": {"x": None}}, caught_up=True), "b": None}, "refuse", None),
+    ("views differ, all answer", {"a": seen_last(8, "ab"), "b": seen_last(9, "bc"), "c": seen_last(7, "bc", False)}, "bootstrap", "b"),
+    ("another one is ahead", {"a": seen_last(8, "ab"), "b": seen_last(9, "ab"), "c": stopped(12)}, "refuse", None),
+    ("two of them", {"a": seen_last(8, "a"), "b": seen_last(9, "b")}, "refuse", None),
+    ("the position of another one is unknown", {"a": seen_last(8, "ab"), "b": seen_last(9, "ab"), "c": stopped(-1)}, "bootstrap", "b"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("looks", "action", "starts"), [row[1:] for row in LAST], ids=[row[0] for row in LAST])
+def test_only_members_of_the_last_component_are_waited_for(looks, action, starts):
+    decision = on(**looks)
+    assert (decision.action, decision.bootstrap) == (action, starts), decision
+    # an operator may still choose
+    assert on("a" if looks["a"] else "b", **looks).action == "bootstrap"
+
+
 def test_equal_positions_do_not_mean_equal_rows():
     assert "does not mean that their rows are" in on(None, a=in_view("a", "a", 4), b=in_view("b", "b", 4)).reason
 

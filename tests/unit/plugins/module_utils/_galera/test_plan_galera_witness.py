@@ -11,7 +11,6 @@ import itertools
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_backup import choose_member
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import Decision, Member, decide, describe
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_member import may_reform
 
 A = "aaaaaaaa-0000-11ef-8000-000000000001"
 #: What a member with data may look like.
@@ -90,32 +89,6 @@ def test_the_list_names_the_witness_and_what_happens_to_it() -> None:
         "x: witness, does not answer, a vote without data; no change",
         "y: witness, stopped, a vote without data; no change",
     ]
-
-
-APART = {"wsrep_cluster_status": "non-Primary", "wsrep_connected": "ON"}
-
-
-@pytest.mark.parametrize(
-    "size, addresses, listed, may",
-    [
-        # all are together
-        ("3", "10.0.0.1:3306,10.0.0.2:3306,", 3, True),
-        # the witness is lost: both members with data are here, so no other member can have written
-        ("2", "10.0.0.1:3306,10.0.0.2:3306", 3, True),
-        # a member with data is elsewhere, perhaps with other votes
-        ("2", "10.0.0.1:3306,", 3, False),
-        ("1", "10.0.0.1:3306", 3, False),
-        ("2", "", 3, False),
-        # being resized
-        ("2", "10.0.0.1:3306,10.0.0.2:3306", 2, False),
-    ],
-)
-def test_members_form_the_cluster_again_only_with_all_data(size: str, addresses: str, listed: int, may: bool) -> None:
-    assert may_reform({**APART, "wsrep_cluster_size": size, "wsrep_incoming_addresses": addresses}, 2, listed, witnesses=1) is may
-
-
-def test_without_a_witness_all_members_are_needed() -> None:
-    assert not may_reform({**APART, "wsrep_cluster_size": "2", "wsrep_incoming_addresses": "10.0.0.1:3306,10.0.0.2:3306"}, 3, 3)
 
 
 def test_a_backup_is_made_of_a_member_with_data() -> None:

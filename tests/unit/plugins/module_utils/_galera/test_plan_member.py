@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who is ready, and when a cluster may be formed again."""
+"""Who is ready."""
 
 from __future__ import annotations
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_member import lags, may_reform, problems
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_member import lags, problems
 
 A = "aaaaaaaa-0000-11ef-8000-000000000001"
 B = "bbbbbbbb-0000-11ef-8000-000000000002"
@@ -66,27 +66,3 @@ def test_a_donor_serves_but_is_not_ready():
 def test_a_donor_lags_whose_queue_is_not_applied(state: str, queue: str | None, expected: bool):
     status = {**READY, "wsrep_local_state_comment": state}
     assert lags(status if queue is None else {**status, "wsrep_local_recv_queue": queue}) is expected
-
-
-LOST = {"wsrep_cluster_status": "non-Primary", "wsrep_connected": "ON", "wsrep_cluster_size": "3"}
-
-
-@pytest.mark.parametrize(
-    ("status", "configured", "addresses", "may"),
-    [
-        (LOST, 3, 3, True),
-        # one is elsewhere, and may be Primary there
-        ({**LOST, "wsrep_cluster_size": "2"}, 3, 3, False),
-        ({**LOST, "wsrep_cluster_size": "1"}, 3, 3, False),
-        # the cluster is just being made bigger or smaller
-        (LOST, 3, 5, False),
-        (LOST, 5, 3, False),
-        ({**LOST, "wsrep_cluster_size": "4"}, 3, 3, False),
-        ({**LOST, "wsrep_cluster_status": "Primary"}, 3, 3, False),
-        ({**LOST, "wsrep_cluster_status": "Disconnected"}, 3, 3, False),
-        ({**LOST, "wsrep_connected": "OFF"}, 3, 3, False),
-        ({}, 3, 3, False),
-    ],
-)
-def test_may_reform(status, configured, addresses, may):
-    assert may_reform(status, configured, addresses) is may

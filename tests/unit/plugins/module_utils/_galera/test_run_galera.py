@@ -62,6 +62,12 @@ class Server:
     def grastate(self):
         return self.note
 
+    def saved_view(self):
+        return ""
+
+    def guard_record(self):
+        return ""
+
     def databases(self):
         return self.there
 

@@ -1,0 +1,50 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is done with Galera's saved view before the server starts: the command of the unit, in a shell."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+UNIT = pathlib.Path(__file__).resolve().parents[4] / "roles" / "galera" / "templates" / "mariadb.conf.j2"
+COMMAND = re.compile(r'(?m)^ExecStartPre=/bin/sh -c "([^"$%]+)"$')
+CRASHED, STOPPED = "uuid:    a\nseqno:   -1\n", "uuid:    a\nseqno:   7\n"
+
+
+@pytest.mark.parametrize(
+    ("view", "last", "saved", "kept"),
+    [
+        # it crashed in a component
+        ("new", None, CRASHED, "new"),
+        ("new", "old", CRASHED, "new"),
+        # it crashed again before it was in one
+        (None, "old", CRASHED, "old"),
+        # a power loss while Galera wrote it
+        ("", "old", CRASHED, "old"),
+        # a graceful stop: its position is saved, and members that remained may have been in later components
+        (None, "old", STOPPED, None),
+        (None, "old", None, None),
+        (None, None, None, None),
+    ],
+)
+def test_the_saved_view(tmp_path: pathlib.Path, view: str | None, last: str | None, saved: str | None, kept: str | None) -> None:
+    for name, text in {"gvwstate.dat": view, "gvwstate.dat.last": last, "grastate.dat": saved}.items():
+        if text is not None:
+            (tmp_path / name).write_text(text, "utf-8")
+    (command,) = COMMAND.findall(UNIT.read_text("utf-8"))
+    done = subprocess.run(["/bin/sh", "-c", command.replace("/var/lib/mysql", str(tmp_path))], check=False)
+    assert done.returncode == 0
+    assert not (tmp_path / "gvwstate.dat").exists()
+    found = tmp_path / "gvwstate.dat.last"
+    assert (found.read_text("utf-8") if found.exists() else None) == kept
+
+
+def test_a_server_without_data_starts(tmp_path: pathlib.Path) -> None:
+    (command,) = COMMAND.findall(UNIT.read_text("utf-8"))
+    assert subprocess.run(["/bin/sh", "-c", command.replace("/var/lib/mysql", str(tmp_path / "none"))], check=False, stderr=subprocess.DEVNULL).returncode == 0
