@@ -4,7 +4,8 @@
 
 """Each transition that the model of Galera claims for three members, on real ones without their guards.
 
-``LAB_RELEASE`` selects the release of Debian, and with it that of MariaDB. Not covered: the transitions with a witness, and those that nothing shows afterwards.
+``LAB_RELEASE`` selects the release of Debian, and with it that of MariaDB. Not covered: the transitions with a witness, and those that
+nothing shows afterwards.
 """
 
 from __future__ import annotations
