@@ -116,7 +116,7 @@ galera:
       elements: str
     saved_view:
       description:
-        - The last Primary Component that it was in, null if it left it in an orderly stop. While nobody is Primary, it shows which members are needed to
+        - The last Primary Component that it was in, null if it left it in an orderly stop. While no member is Primary, it shows which members are needed to
           know whose data is the newest.
       type: dict
       contains:

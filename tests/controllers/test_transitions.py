@@ -4,7 +4,8 @@
 
 """Each transition that the model of Galera claims for three members, on real ones without their guards.
 
-``LAB_RELEASE`` selects the release of Debian, and with it that of MariaDB. Not covered: the transitions with a witness, and those that nothing shows afterwards.
+``LAB_RELEASE`` selects the release of Debian, and with it that of MariaDB. Not covered: the transitions with a witness, and those that
+nothing shows afterwards.
 """
 
 from __future__ import annotations
@@ -61,9 +62,8 @@ class Members:
         self.lab.run(host, ["nft", "-f", "-"], stdin=rules)
 
     def crash(self, host: str) -> None:
-        self.lab.run(host, ["systemctl", "stop", "--no-block", "mariadb"])
-        self.lab.run(host, ["systemctl", "kill", "--signal=KILL", "mariadb"])
-        self.lab.run(host, ["systemctl", "stop", "mariadb"])
+        """End a server, which does not tell the others, and keep it ended."""
+        self.lab.run(host, ["sh", "-c", "systemctl kill --signal=KILL mariadb; systemctl stop mariadb"])
 
     def form(self, host: str) -> None:
         if status(self.lab, host, "wsrep_cluster_status") == "Primary":

@@ -87,8 +87,10 @@ class Cluster:
     :arg stale: how often a report may be old.
     :arg restores: restarted servers restore their saved view, as without the rule that the view is renamed first.
     :arg copies: a member that joins may be without data meanwhile (SST).
-    :arg symmetric: treat states that differ in the names of members only as one; names in a trace change meanwhile.
+    :arg symmetric: treat states that differ in the names of members only as one: a quick look, not a proof, because names decide between equal
+        positions. Names in a trace change meanwhile.
     :arg begin: beginnings of events after which the exploration starts; they count as faults too.
+    :arg counted: positions that a change of the view takes; 0 is not what Galera does, and shows what does not depend on it.
     :arg reverse: the other order of names, which decides between equal positions.
     """
 
@@ -103,6 +105,7 @@ class Cluster:
     symmetric: bool = False
     reverse: bool = False
     begin: tuple[str, ...] = ()
+    counted: int = 1
 
     def __post_init__(self) -> None:
         self.names = "abcde"[: self.size][:: -1 if self.reverse else 1] + ("g" if self.witness else "")
@@ -244,10 +247,10 @@ class Cluster:
             member = members[i]
             full = position >= 0 and (i >= self.size or member.memory == position)
             # the change of the view has a position too; it is applied at once if nothing is queued
-            disk = position + 1 if full and member.disk == position else member.disk
+            disk = position + self.counted if full and member.disk == position else member.disk
             changes[i] = member._replace(
                 primary=True, full=full, joined=True, view=len(state.views), caught=False,
-                process=RUNNING if full else member.process, disk=disk, memory=position + 1 if full else disk,
+                process=RUNNING if full else member.process, disk=disk, memory=position + self.counted if full else disk,
             )  # fmt: skip
         lost = position < state.acked and any(changes[i].full for i in group if i < self.size)
         return self.changed(state, changes, views=(*state.views, group), lost=state.lost or lost)

@@ -37,7 +37,7 @@ TRANSITIONS = (
         ("a is cut off", "a agree", "b, c agree"), {"a": "lost", "b": "synced", "c": "synced"},
     ),
     Transition(
-        "half", "abc", "two of three lose power one after the other", "one of two is no majority",
+        "half", "abc", "two of three lose power one after the other", "one of two is not a majority",
         ("a loses power", "b, c agree", "b loses power", "c agree"), {"c": "lost"},
     ),
     Transition(
@@ -97,7 +97,7 @@ TRANSITIONS = (
         ("the server of a", "a, b, c agree"), {"a": "synced", "b": "synced", "c": "synced"},
     ),
     Transition(
-        "isolated", "abc", "a member that lost the component is isolated; the links are back", "it reaches nobody",
+        "isolated", "abc", "a member that lost the component is isolated; the links are back", "it reaches no other member",
         ("a is cut off", "a agree", "b, c agree", "the guard of a: isolate", "all links are back", "not: a, b, c agree"), {"a": "isolated", "b": "synced"},
     ),
     Transition(
@@ -117,7 +117,7 @@ TRANSITIONS = (
     ),
     Transition(
         "no donor", "abg", "a member that is behind and the witness keep the majority when the only one with the data is killed",
-        "they are Primary, nobody has the data, and the member waits",
+        "they are Primary, none of them has the data, and the member waits",
         ("a is cut off", "a agree", "b, g agree", "b, g order", "all links are back", "a, b, g agree", "b loses power", "a, g agree"),
         {"a": "joining", "g": "synced"},
     ),
@@ -128,7 +128,7 @@ TRANSITIONS = (
         {}, alone=True,
     ),
     Transition(
-        "a witness forgets", "abg", "the witness is restarted", "it is no member of an earlier component, and joins a Primary one",
+        "a witness forgets", "abg", "the witness is restarted", "it does not belong to an earlier component, and joins a Primary one",
         ("the server of g", "a, b, g agree"), {"a": "synced", "b": "synced", "g": "synced"},
     ),
 )  # fmt: skip

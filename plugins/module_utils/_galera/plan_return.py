@@ -8,7 +8,7 @@ Uses the standard library only, nothing of this collection: the role installs th
 
 The one question is whose data counts, and Galera does not ask it: it prefers a member whose server was never restarted to one with newer data on
 its disk. So a member that loses the Primary Component isolates itself, and the member with the newest data forms the next one, alone; the others
-connect afterwards. Each guard decides for itself from reports that may be seconds old, so it uses only what cannot change while nobody is Primary:
+connect afterwards. Each guard decides for itself from reports that may be seconds old, so it uses only what cannot change while no member is Primary:
 saved views, positions that are no longer changing, and names.
 
 Two conditions outside this file belong to it: a restarted server must not restore its saved view (``gvwstate.dat`` is renamed before it is started), otherwise
@@ -76,7 +76,7 @@ class Report:
 
 @dataclasses.dataclass(frozen=True)
 class Newest:
-    """Whose data counts while nobody serves.
+    """Whose data counts while no member serves.
 
     :arg name: member with the newest data, ``None`` if that cannot be decided.
     :arg equal: all members with the same data as that one, by name.
@@ -167,7 +167,7 @@ def _follow(own: Report, serving: Report) -> Step:
 
 
 def newest(reports: t.Mapping[str, Report | None]) -> Newest:
-    """Decide whose data counts while nobody serves.
+    """Decide whose data counts while no member serves.
 
     A component whose members all answer and all have its view as their saved one is the last one: a later one would need one of them, who would
     know it. One of them must have caught up in it, otherwise its members may lack what an earlier component acknowledged. Without such a

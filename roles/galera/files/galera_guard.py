@@ -2,16 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decide with the other members whose data counts after a failure, which Galera does not do: it prefers an older state in memory to a newer one on a disk.
+"""Decide with the other members whose data counts after a failure, and return with it.
 
 ``galera_guard.py MEMBERS``, a service on every member, with the file that the role writes: ``socket``, ``name``, ``port``, ``witnesses`` and ``members``
 (name → address).
 
-Each second it reads the state of the own server, publishes it for the health check, which serves it to the other members at ``/state``, reads theirs, and does what
-``galera_return.step`` decides. An answer that is missing, late or invalid counts as unknown. While a run restarts members, it forms no component.
+Each second it reads the state of the own server, publishes it for the health check, which serves it to the other members at ``/state``, reads theirs,
+and does what ``galera_return.step`` decides. An answer that is missing, late or invalid counts as unknown. While a run restarts members, it forms no
+component.
 
-A member that differs from the others or could not apply a change (a full disk, for example) leaves the cluster, and its server never connects again. The guard restarts
-it a limited number of times while another member serves.
+A member that differs from the others or could not apply a change (a full disk, for example) leaves the cluster, and its server never connects again.
+The guard restarts it a limited number of times while another member serves.
 """
 
 from __future__ import annotations
@@ -116,7 +117,9 @@ class Guard:
         self.well = (self.well or now) if report.ready else None
         if self.well and now - self.well > REPAIRED:
             self.tries, self.failed = 0, ""
-        served = any(other and other.primary and other.ready for name, other in reports.items() if name != self.name)
+        serving = [other for name, other in reports.items() if name != self.name and other and other.primary and other.ready and not other.isolated]
+        # the data of another cluster is left to a person
+        served = any(not report.uuid or other.uuid in (None, report.uuid) for other in serving)
         if report.state == "running":
             waits = not report.primary and (not report.isolated or self._left())
         else:

@@ -280,12 +280,21 @@ def test_a_member_that_does_not_connect_is_restarted(left: t.Any, world: World, 
     assert not left(15) and not left(15) and left(6) == ["kill"]
 
 
+@pytest.mark.parametrize("changed", [{"uuid": "another"}, {"isolated": True}, {"ready": False}])
+def test_a_member_that_cannot_follow_is_not_restarted(left: t.Any, world: World, changed: dict[str, t.Any]) -> None:
+    world.others = {"n2": dataclasses.replace(N2_SERVES, **changed), "n3": None}
+    assert not left(60) and not left(60)
+
+
 def test_a_run_that_waits_for_a_member_gets_it(left: t.Any, module: t.Any) -> None:
     module.LOCK.write_text("{}", "utf-8")
     assert not left(6) and left(6) == ["kill"]
 
 
-@pytest.mark.parametrize("own", [dataclasses.replace(STARTING, joined=True), dataclasses.replace(STARTING, position=None), dataclasses.replace(APART, primary=True)])
+JOINS = [dataclasses.replace(STARTING, joined=True), dataclasses.replace(STARTING, position=None), dataclasses.replace(APART, primary=True)]
+
+
+@pytest.mark.parametrize("own", JOINS)
 def test_a_member_that_joins_or_recovers_is_left_alone(left: t.Any, world: World, own: Report) -> None:
     world.own, world.status = own, CONNECTED if own.state == "running" else {}
     assert not left(15) and not left(60) and not left(60)

@@ -255,8 +255,9 @@ def test_an_answer_is_what_was_sent(report: t.Any) -> None:
 
 
 HOSTILE: list[dict[str, t.Any]] = [
-    {"name": "n3"}, {"name": None}, {"state": "dead"}, {"state": []}, {"primary": 1}, {"primary": "yes"}, {"isolated": None}, {"position": -1}, {"position": "3"},
-    {"position": True}, {"position": 3.5}, {"position": 2**63}, {"uuid": "x"}, {"uuid": 7}, {"uuid": CLUSTER + "\n"}, {"node": {}}, {"view": 7}, {"view": []},
+    {"name": "n3"}, {"name": None}, {"state": "dead"}, {"state": []}, {"primary": 1}, {"primary": "yes"}, {"isolated": None}, {"position": -1},
+    {"position": "3"}, {"position": True}, {"position": 3.5}, {"position": 2**63},
+    {"uuid": "x"}, {"uuid": 7}, {"uuid": CLUSTER + "\n"}, {"node": {}}, {"view": 7}, {"view": []},
     {"view": {"id": "3", "seq": 7}}, {"view": {"id": [], "seq": 7, "members": []}}, {"view": {"id": "3", "seq": "7", "members": []}},
     {"view": {"id": "3", "seq": 7, "members": 5}}, {"view": {"id": "3", "seq": 7, "members": [{}]}}, {"names": None}, {"names": {"x": "n2"}},
     {"names": {B: 5}}, {"names": ["ab"]}, {"caught_up": 5}, {"caught_up": "x" * 2000}, {"failed": []}, {"unknown": 1},

@@ -83,7 +83,7 @@ STEPS = [
     ("a position is unknown", [member("a"), member("b", position=None), member("c")], 0, "wait", ("b",)),
     ("the own position is still changing", [member("a", position=None), member("b"), member("c")], 0, "wait", ("a",)),
     ("one has lost its data", [member("a"), waiting("b", uuid=None, position=None), member("c")], 0, "form", ()),
-    ("nobody has data", [waiting(n, uuid=None, position=None) for n in "abc"], 0, "refuse", ()),
+    ("no member has data", [waiting(n, uuid=None, position=None) for n in "abc"], 0, "refuse", ()),
     ("data of another cluster", [member("a"), waiting("b", uuid=B), member("c")], 0, "refuse", ()),
     ("the guard of another one gave up", [member("a", position=9), member("b", failed="stopped"), member("c", position=9)], 0, "wait", ("b",)),
     ("the own guard gave up", [member("a", failed="tries"), member("b"), member("c")], 0, "none", ()),
@@ -109,7 +109,7 @@ def test_step(reports, witnesses, action, waits_for):
 
 
 @pytest.mark.parametrize(("addresses", "action"), [(3, "form"), (2, "wait"), (4, "wait"), (None, "form")])
-def test_nobody_forms_a_component_while_the_cluster_is_resized(addresses, action):
+def test_no_component_is_formed_while_the_cluster_is_resized(addresses, action):
     found = step("a", {name: member(name) for name in "abc"}, 0, addresses)
     assert found.action == action
     assert action == "form" or "resized" in found.reason
