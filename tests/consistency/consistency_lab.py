@@ -55,7 +55,7 @@ class ConsistencyLab(WitnessLab):
         self.power_off(*self.members, stop=False)
         for name in self.members:
             self._disks[name].create()
-        self.boot(*self.members)
+        self.power_on(*self.members)
 
     def deploy(self, messages: bool) -> None:
         """Deploy the database and the way to it, and the message broker if wanted."""

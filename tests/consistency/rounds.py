@@ -182,8 +182,11 @@ def main() -> int:
     parser.add_argument("--random", type=int, default=1, help="number of random rounds")
     for switch in ("--messages", "--resume", "--reuse-lab", "--keep-lab"):
         parser.add_argument(switch, action="store_true")
-    options = parser.parse_args()
-    chosen = rounds(options.rounds, options.random)
+    options = parser.parse_intermixed_args()
+    try:
+        chosen = rounds(options.rounds, options.random)
+    except ValueError as error:
+        parser.error(str(error))
     lab = ConsistencyLab(options.topology)
     cells, rows = Cells(f"consistency-{options.topology}", hidden=("held",)), []
     print(f"rounds: {' '.join(map(str, chosen))}", flush=True)
