@@ -226,7 +226,7 @@ def status(account: Account, host: str) -> dict[str, str]:
         return {}
 
 
-def whole(found: t.Mapping[str, str], votes: int) -> bool:
-    """Whether a member is synchronised, in a Primary Component of all votes."""
-    wanted = {"wsrep_cluster_status": "Primary", "wsrep_cluster_size": str(votes), "wsrep_local_state_comment": "Synced"}
+def whole(found: t.Mapping[str, str], votes: int | None = None) -> bool:
+    """Whether a member is synchronised, in a Primary Component, of this number of votes."""
+    wanted = {"wsrep_cluster_status": "Primary", "wsrep_local_state_comment": "Synced", **({"wsrep_cluster_size": str(votes)} if votes else {})}
     return all(found.get(name) == value for name, value in wanted.items())

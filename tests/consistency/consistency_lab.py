@@ -68,6 +68,11 @@ class ConsistencyLab(WitnessLab):
 
     # what is served -----------------------------------------------------------------------------------------------------
 
+    def serving(self) -> list[str]:
+        """Return the members that serve, with all votes or without some."""
+        found = {name: transactions.status(self.account, self.addresses[name]) for name in self.members}
+        return [name for name, each in found.items() if transactions.whole(each)]
+
     def whole(self) -> bool:
         """Whether all members serve, with all votes."""
         return all(transactions.whole(transactions.status(self.account, self.addresses[name]), len(self.voters)) for name in self.members)
@@ -153,6 +158,12 @@ class ConsistencyLab(WitnessLab):
         self.connect()
         self.resume(*self.voters)
         self.boot(*self.voters)
+
+    def restart_lost(self) -> None:
+        """Restart the database of members that do not serve, as a person would, and wait for them."""
+        for name in set(self.members) - set(self.serving()):
+            self.run(name, ["systemctl", "--no-block", "restart", "mariadb.service"], check=False)
+        self.returns()
 
     def returns(self) -> float | None:
         """Return the seconds until all members serve, ``None`` if they do not."""
