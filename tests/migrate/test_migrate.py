@@ -10,11 +10,14 @@ It has a volume without a file system, which a service writes to past the page c
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 
 from rflab.plays import PlayRun, play
 from rflab.settings import Lab
-from source import LOGS, Source, command
+from source import LOGS, ROOT, Source, command
+
+LOG = "/var/lib/reduced.footprint/migrations/oldmaster/log"
 
 
 def request(lab: Lab, source: Source, **more: object) -> list[str]:
@@ -164,3 +167,17 @@ def test_master_returns_with_its_container(lab: Lab, source: Source) -> None:
         time.sleep(2)
     check_container_runs(source)
     assert source.numbers() and state(source, "proof-raw.service") == "active"
+
+
+def test_master_is_moved_over_a_network_boot(lab: Lab, source: Source) -> None:
+    acknowledged, written, counted = source.numbers(), source.raw(), source.counted()
+    done = moved(lab, source, "5-pxe", "-e", json.dumps({"master_migrate_boot": "pxe", "master_migrate_discard_vm_data": True}))
+    assert done.rc == 0, done.output[-8000:]
+    # the raw volume was copied to disks that the bootstrap system has
+    log = subprocess.run([str(ROOT / "lab" / "lab"), "ssh", "metal1", "cat", LOG], capture_output=True, encoding="utf-8", check=True).stdout
+    _image, booted, network = log.partition("the bootstrap system boots as oldmaster-bootstrap")
+    assert booted and "/dev/mapper/vg0-raw: " in network, log
+    assert (source.ssh("systemd-detect-virt") or "").strip() == "qemu"
+    numbers = source.numbers()
+    assert numbers[: len(acknowledged)] == acknowledged and numbers == list(range(len(numbers)))
+    check_copies(source, written, counted)
