@@ -64,7 +64,7 @@ class Members:
         self.lab.run(host, ["nft", "-f", "-"], stdin=rules)
 
     def crash(self, host: str) -> None:
-        """End a server, which does not tell the others, and keep it ended."""
+        """End a server without an orderly leave, and keep it ended."""
         self.lab.run(host, ["sh", "-c", "systemctl kill --signal=KILL mariadb; systemctl stop mariadb"])
 
     def form(self, host: str) -> None:
