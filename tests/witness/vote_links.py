@@ -206,7 +206,7 @@ def timeouts(bench: Bench, values: t.Sequence[str], rounds: int, minutes: float,
         say(timeout=value, **pauses(bench, list(faults_of(bench.lab, rounds)), options))
         bench.set_options(options)
         say(timeout=value, **soak(bench, minutes, burners))
-    bench.set_options({"evs.suspect_timeout": "PT1.5S", "evs.keepalive_period": "PT0.4S"})
+    bench.set_options({"evs.suspect_timeout": "PT1.8S", "evs.keepalive_period": "PT0.4S"})
     bench.restart_witness()
 
 
@@ -217,7 +217,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--values", nargs="+", default=["PT5S", "PT2S", "PT1.5S", "PT1S"])
+    parser.add_argument("--values", nargs="+", default=["PT5S", "PT3S", "PT1.8S", "PT1S"])
     parser.add_argument("--burners", type=int, default=4, help="processes that use all processors; 0 on a machine that is busy otherwise")
     options = parser.parse_args()
     bench = Bench(WitnessLab())

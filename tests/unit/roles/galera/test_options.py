@@ -34,11 +34,11 @@ def test_members_and_witnesses_have_the_same_timeouts() -> None:
         ({"gcache.size": "128M", "evs.suspect_timeout": "PT3.5S"}, ""),
         ({"evs.suspect_timeout": "PT2S", "evs.keepalive_period": "PT0.5S"}, ""),
         ({"evs.suspect_timeout": "PT1.2S"}, "evs.keepalive_period (PT0.4S) must be less than a third of evs.suspect_timeout (PT1.2S)"),
-        ({"evs.keepalive_period": "PT2S"}, "evs.keepalive_period (PT2S) must be less than a third of evs.suspect_timeout (PT1.5S)"),
+        ({"evs.keepalive_period": "PT2S"}, "evs.keepalive_period (PT2S) must be less than a third of evs.suspect_timeout (PT1.8S)"),
         ({"evs.suspect_timeout": "soon"}, "evs.suspect_timeout (soon), and"),
         ({"evs.suspect_timeout": 10}, "evs.suspect_timeout (10), and"),
-        ({"evs.inactive_check_period": "PT0.75S"}, "evs.inactive_check_period (PT0.75S) less than half of it, all in seconds such as PT5S"),
-        ({"evs.suspect_timeout": "PT0.5S", "evs.keepalive_period": "PT0.1S"}, "evs.inactive_check_period (PT0.25S) less than half"),
+        ({"evs.inactive_check_period": "PT0.9S"}, "evs.inactive_check_period (PT0.9S) less than half of it, all in seconds such as PT5S"),
+        ({"evs.suspect_timeout": "PT0.4S", "evs.keepalive_period": "PT0.1S"}, "evs.inactive_check_period (PT0.2S) less than half"),
     ],
 )
 def test_timeouts_with_which_a_member_would_not_start_are_refused(given: t.Mapping[str, t.Any], words: str, tmp_path: pathlib.Path) -> None:
