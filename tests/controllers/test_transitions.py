@@ -23,7 +23,9 @@ from tests.model.galera_transitions import TRANSITIONS, Transition
 
 NAMES = dict(zip("abc", SERVERS))
 DROP_IN = "/etc/systemd/system/mariadb.service.d/footprint.conf"
-COVERED = [each for each in TRANSITIONS if each.members == "abc" and each.name not in ("no commit without all", "a view has a position")]
+#: Of the last one, the members with newer data abort, at different moments.
+NOT_COVERED = ("no commit without all", "a view has a position", "memory wins over the disk")
+COVERED = [each for each in TRANSITIONS if each.members == "abc" and each.name not in NOT_COVERED]
 #: Seconds in which a component that must not be formed would have been.
 LONG = 12
 
@@ -62,7 +64,7 @@ class Members:
         self.lab.run(host, ["nft", "-f", "-"], stdin=rules)
 
     def crash(self, host: str) -> None:
-        """End a server, which does not tell the others, and keep it ended."""
+        """End a server without an orderly leave, and keep it ended."""
         self.lab.run(host, ["sh", "-c", "systemctl kill --signal=KILL mariadb; systemctl stop mariadb"])
 
     def form(self, host: str) -> None:

@@ -71,7 +71,8 @@ def explore(model: Model, limit: int = 10**9, deadline: float = 1e9, lively: boo
     level, depth = [first], 0
 
     def result(complete: bool, problem: str | None = None, state: State = None, more: t.Sequence[Event] = ()) -> Result:
-        return Result(len(before), depth, time.monotonic() - began, complete, problem, tuple(_trace(model, before, state)) + tuple(text for text, _ in more) if problem else ())
+        trace = (*_trace(model, before, state), *(text for text, _ in more)) if problem else ()
+        return Result(len(before), depth, time.monotonic() - began, complete, problem, trace)
 
     while level:
         following = []

@@ -155,7 +155,8 @@ class Galera(Cluster):
                 position = state.members[donor].memory
                 yield text, self.changed(state, {i: member._replace(full=True, process=RUNNING, disk=position, memory=position)})
                 if self.copies and member.disk >= 0:
-                    yield f"{self.names[i]} removes its data to receive all of {self.names[donor]}", self.changed(state, {i: member._replace(disk=-1, memory=-1)})
+                    text = f"{self.names[i]} removes its data to receive all of {self.names[donor]}"
+                    yield text, self.changed(state, {i: member._replace(disk=-1, memory=-1)})
         if state.commits:
             for group in self.whole(state):
                 changes = {i: state.members[i]._replace(memory=state.members[i].memory + 1) for i in group if state.members[i].full}
@@ -203,7 +204,8 @@ class Galera(Cluster):
         if state.stale and state.old is None:
             for i in self.data:
                 if state.members[i].process != OFF:
-                    yield f"{self.names[i]} gives the same report for some time", state._replace(stale=state.stale - 1, old=(i, self.report(state, i), frozenset(self.data) - {i}))
+                    old = (i, self.report(state, i), frozenset(self.data) - {i})
+                    yield f"{self.names[i]} gives the same report for some time", state._replace(stale=state.stale - 1, old=old)
 
     def _others(self, state: State) -> t.Iterator[tuple[str, State]]:
         if state.cuts:

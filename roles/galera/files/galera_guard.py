@@ -8,8 +8,8 @@
 (name → address).
 
 Each second it reads the state of the own server, publishes it for the health check, which serves it to the other members at ``/state``, reads theirs,
-and does what ``galera_return.step`` decides. An answer that is missing, late or invalid counts as unknown. While a run restarts members, it forms no
-component.
+and does what ``galera_return.step`` decides. An answer that is missing, late, invalid or older than the last change of the own server counts as unknown.
+While a run restarts members, it forms no component.
 
 A member that differs from the others or could not apply a change (a full disk, for example) leaves the cluster, and its server never connects again.
 The guard restarts it a limited number of times while another member serves.
@@ -48,6 +48,8 @@ OUTSIDE = 20.0
 PAUSES = (0.0, 30.0, 60.0, 120.0, 300.0)
 #: Seconds after which a member that serves counts as repaired.
 REPAIRED = 120.0
+#: Seconds within which the others must report again after a server was stopped to form the component.
+AGAIN = 10.0
 
 
 def log(text: str, level: int = 4) -> None:
@@ -74,6 +76,9 @@ class Guard:
         self.observer = galera_report.Observer(self.name, self.server)
         self.pool = concurrent.futures.ThreadPoolExecutor(max(1, len(self.addresses)))
         self.step = galera_return.Step("none", "")
+        #: What the own server was at the last look, and since when: reports that the others made before may be of another component.
+        self.seen: t.Any = None
+        self.changed = 0.0
         #: Since when the action is the same one.
         self.since = 0.0
         self.tries, self.last, self.failed = 0, -PAUSES[-1], ""
@@ -88,6 +93,7 @@ class Guard:
         report = self.observer.look()
         shown = report and {**dataclasses.asdict(report), "failed": self.failed or None}
         galera_report.write(STATE, {"at": began, "report": shown, "step": dataclasses.asdict(self.step)})
+        self._note(report)
         if report is None or report.state == "stopped":
             return
         reports = {**self.others(), self.name: report}
@@ -105,11 +111,18 @@ class Guard:
         except (pymysql.MySQLError, OSError) as error:
             log(f"{step.action} failed, and is tried again: {error}", 3)
 
+    def _note(self, report: galera_return.Report | None) -> None:
+        """Remember when the own server was last in use, was started, ended, or changed its component."""
+        seen = report and (report.primary, report.state, report.joined, report.node)
+        if seen != self.seen or (report and report.primary and report.ready):
+            self.seen, self.changed = seen, time.monotonic()
+
     def others(self) -> dict[str, galera_return.Report | None]:
         """Ask the other members at the same time."""
+        within = min(galera_report.OLD, time.monotonic() - self.changed)
         peers = {name: address for name, address in self.addresses.items() if name != self.name}
         answers = self.pool.map(lambda address: galera_report.ask(self.addresses[self.name], address, self.port), peers.values())
-        return {name: galera_report.report_of(name, answer) for name, answer in zip(peers, answers)}
+        return {name: galera_report.report_of(name, answer, within) for name, answer in zip(peers, answers)}
 
     def _count(self, report: galera_return.Report, reports: t.Mapping[str, galera_return.Report | None]) -> None:
         """Measure for how long this member has been well, or outside although others serve."""
@@ -177,11 +190,21 @@ class Guard:
             return
         FORMING.touch()
         self.server.stop()
-        if any(other and other.primary for other in self.others().values()):
-            log("another member has formed one meanwhile: joining it")
-            return
-        self.server.bootstrap(str(report.uuid))
-        FORMING.unlink()
+        self.changed = time.monotonic()
+        if self._still_forms(dataclasses.replace(report, state="stopped", primary=False, ready=False, joined=False)):
+            self.server.bootstrap(str(report.uuid))
+            FORMING.unlink()
+        else:
+            log("starting the server again instead: the others do not confirm it")
+
+    def _still_forms(self, stopped: galera_return.Report) -> bool:
+        """Ask the others again after the own server was stopped: it may have been in a component, or one of them is in one now."""
+        while time.monotonic() - self.changed < AGAIN:
+            time.sleep(PAUSE)
+            step = galera_return.step(self.name, {**self.others(), self.name: stopped}, self.witnesses)
+            if step.action != "wait":
+                return step.action == "form"
+        return False
 
     def _continue_forming(self) -> None:
         """Start the server if it was stopped for forming and not started again: this guard was killed, or another member was faster."""

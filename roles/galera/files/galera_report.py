@@ -270,16 +270,18 @@ class Observer:
         caught_up = view.id if view and applied else self.caught_up
         if (names, caught_up) != (self.names, self.caught_up):
             self.names, self.caught_up = names, caught_up
-            with contextlib.suppress(OSError):  # the disk is full: the record of the last time is kept
-                # Galera does not write its view to the disk at once
+            # the disk is full or too slow: the record of the last time is kept
+            with contextlib.suppress(OSError, subprocess.SubprocessError):
+                # neither the data that it received from another member nor its view are written to the disk at once
+                subprocess.run(["sync", "--file-system", "--", str(DATA)], check=True, timeout=30)
                 synchronise(DATA / VIEW)
                 # after a graceful stop there is none
                 (DATA / OLD_VIEW).unlink(missing_ok=True)
                 write(KEPT, {"names": names, "caught_up": caught_up})
 
 
-def report_of(name: str, answer: bytes) -> galera_return.Report | None:
-    """Parse another member's answer; ``None`` if it is missing, too old, or invalid in any way."""
+def report_of(name: str, answer: bytes, within: float = OLD) -> galera_return.Report | None:
+    """Parse another member's answer; ``None`` if it is missing, older than ``within`` seconds, or invalid in any way."""
     head, _empty, body = answer.partition(b"\r\n\r\n")
     if not re.match(rb"HTTP/1\.[01] 200 ", head) or len(answer) > LARGEST:
         return None
@@ -303,6 +305,6 @@ def report_of(name: str, answer: bytes) -> galera_return.Report | None:
         and all(each is None or (isinstance(each, str) and re.fullmatch(UUID, each)) for each in texts)
         and all(each is None or (isinstance(each, str) and len(each) < 1000) for each in free)
         and isinstance(age, (int, float))
-        and 0 <= age <= OLD
+        and 0 <= age <= within
     )
     return report if sound else None

@@ -57,6 +57,8 @@ class World:
         self.bootstraps = False
         self.others: dict[str, Report | None] = {"n2": None, "n3": None}
         self.step = Step("none", "")
+        #: The decision after the server was stopped, if it is another one.
+        self.again: Step | None = None
         self.asked: list[tuple[t.Any, ...]] = []
         self.now = 1000.0
         self.free = 0.5
@@ -66,7 +68,10 @@ class World:
 
     def decide(self, *arguments: t.Any) -> Step:
         self.asked.append(arguments)
-        return self.step
+        return self.again if self.again and arguments[1]["n1"].state == "stopped" else self.step
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
 
 
 @pytest.fixture(name="world")
@@ -81,6 +86,7 @@ def fixture_module(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, worl
         monkeypatch.setattr(module, name, tmp_path / name.lower())
     monkeypatch.setattr(module.galera_return, "step", world.decide)
     monkeypatch.setattr(module.time, "monotonic", lambda: world.now)
+    monkeypatch.setattr(module.time, "sleep", world.sleep)
     monkeypatch.setattr(module, "free_part", lambda folder: world.free)
     return module
 
@@ -190,9 +196,9 @@ def test_a_full_disk_while_it_forms(guard: t.Any, world: World) -> None:
     assert guard.server.done[-1] == f"bootstrap {CLUSTER}"
 
 
-def test_another_member_may_have_formed_the_component_meanwhile(guard: t.Any, world: World) -> None:
-    world.own, world.step = STARTING, Step("form", "why")
-    world.others = {"n2": N2_SERVES, "n3": None}
+@pytest.mark.parametrize("again", ["wait", "connect", "refuse", "none"])
+def test_the_others_must_confirm_after_the_server_was_stopped(guard: t.Any, world: World, again: str) -> None:
+    world.own, world.step, world.again = STARTING, Step("form", "why"), Step(again, "why")
     guard.turn()
     assert guard.server.done == ["stop"]
     guard.turn()
@@ -316,6 +322,33 @@ def test_the_others_are_asked_and_their_answers_parsed(module: t.Any, monkeypatc
     # n3 claims to be n2
     assert guard.others() == {"n2": N2_SERVES, "n3": None}
     assert sorted(asked) == [("192.0.2.1", "192.0.2.2", 9200), ("192.0.2.1", "192.0.2.3", 9200)]
+
+
+@pytest.mark.parametrize(
+    ("own", "answers"),
+    [
+        # seconds before the look at which each state was seen first; whether an answer that is 0.5 s old counts
+        ([(10, STARTING)], True),
+        ([(10, APART), (0.2, STARTING)], False),
+        ([(10, APART), (0.2, dataclasses.replace(APART, node="other"))], False),
+        ([(10, STARTING), (0.2, dataclasses.replace(STARTING, joined=True))], False),
+        ([(10, SERVES), (0.2, SERVES), (0.1, APART)], False),
+        ([(10, None), (0.2, STARTING)], False),
+        # in a component without data, for as long as it is
+        ([(10, dataclasses.replace(SERVES, ready=False)), (0.2, dataclasses.replace(SERVES, ready=False))], True),
+    ],
+)
+def test_a_report_from_before_the_own_loss_is_unknown(
+    module: t.Any, world: World, monkeypatch: pytest.MonkeyPatch, own: list[tuple[float, Report | None]], answers: bool
+) -> None:
+    guard = module.Guard({"name": "n1", "socket": "/s", "port": 9200, "witnesses": 0, "members": MEMBERS})
+    value = {"age": 0.5, "report": dataclasses.asdict(N2_SERVES)}
+    monkeypatch.setattr(module.galera_report, "ask", lambda *arguments: b"HTTP/1.0 200 OK\r\n\r\n" + json.dumps(value).encode())
+    for before, report in own:
+        world.now = 1000.0 - before
+        guard._note(report)
+    world.now = 1000.0
+    assert (guard.others()["n2"] is not None) is answers
 
 
 def test_systemd_is_notified(module: t.Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
