@@ -50,6 +50,7 @@ class ConsistencyLab(WitnessLab):
 
     def create(self) -> None:
         """Bring up the machines, and give each member a file system for its data."""
+        self.connect()
         self.command("down")
         self.command("up", "--servers", str(len(self.members)))
         self.power_off(*self.members, stop=False)

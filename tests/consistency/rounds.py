@@ -101,15 +101,17 @@ class Running:
         writer = self.lab.writer()
         order = [writer, *(name for name in self.lab.voters if name != writer)]
         began = time.monotonic()
-        for number, step in enumerate(self.steps):
-            time.sleep(max(0.0, began + step.at - time.monotonic()))
-            voters = [tuple(order[one] for one in each) if isinstance(each, tuple) else order[each] for each in step.voters]
-            self.done.append(f"{time.monotonic() - began:6.2f} {step.act} {voters}")
-            getattr(self.lab, step.act)(*voters)
-            if number == 0:
-                for each in self.messages[1:]:
-                    each.start(wait=False)
-        self.lab.heal()
+        try:
+            for number, step in enumerate(self.steps):
+                time.sleep(max(0.0, began + step.at - time.monotonic()))
+                voters = [tuple(order[one] for one in each) if isinstance(each, tuple) else order[each] for each in step.voters]
+                self.done.append(f"{time.monotonic() - began:6.2f} {step.act} {voters}")
+                getattr(self.lab, step.act)(*voters)
+                if number == 0:
+                    for each in self.messages[1:]:
+                        each.start(wait=False)
+        finally:
+            self.lab.heal()
 
     def _checked(self, operations: t.Sequence[history.Operation]) -> dict[str, int]:
         """Return the counts of violations; each counts once, on however many members it is."""
