@@ -16,7 +16,6 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
-  - reduced.footprint.attributes.linux
 options:
   cluster:
     description: Name of the cluster.

@@ -36,10 +36,8 @@ from labs import with_lab
 from record import Record
 
 ROOT, COPY, OUTPUT = workspace.ROOT, workspace.COPY, workspace.OUTPUT
-CHECK = frozenset({"check"})
-BOTH = frozenset({"check", "test"})
-TEST = frozenset({"test"})
-TORTURE = frozenset({"torture"})
+CHECK, TEST, TORTURE = frozenset({"check"}), frozenset({"test"}), frozenset({"torture"})
+BOTH = CHECK | TEST
 #: Run by name and as part of torture only, because the setup is a complete footprint.
 ASKED: frozenset[str] = frozenset()
 PYTHON = str(workspace.BIN / "python")

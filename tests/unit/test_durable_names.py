@@ -27,8 +27,10 @@ ALLOWED = {
     "roles/boot_server/files/build_boot_system.py": "without the collection's code; it is flushed before, and built again if its name is missing",
     "roles/boot_server/files/build_root.py": "without the collection's code; it is flushed before, and built again if its name is missing",
     "roles/cloud_image/files/build_cloud_image.py": "without the collection's code; it is flushed before, and built again if its name is missing",
+    "roles/galera/files/galera_report.py": "without the collection's code; it flushes the file before and the folder after it",
     "roles/galera/files/galera_upgraded.py": "without the collection's code; written again at the next start of the server",
     "roles/glance/files/glance_copies.py": "without the collection's code; it flushes the file before and the folder after it",
+    "roles/rabbitmq/files/rabbitmq_guard.py": "without the collection's code; it flushes the file before and the folder after it",
     "roles/test_image/files/build_test_image.py": "without the collection's code; it is flushed before, and built again if its name is missing",
 }
 _OS = frozenset(("link", "rename", "renames", "replace"))

@@ -168,6 +168,7 @@ class Server:
         os.chmod(partial, owner.st_mode & 0o777)
         synchronise(partial)
         os.replace(partial, path)
+        synchronise(DATA)
         self.start("--wsrep-new-cluster --wsrep-cluster-address=gcomm://")
 
 
