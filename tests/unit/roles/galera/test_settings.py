@@ -18,9 +18,15 @@ TEMPLATE = pathlib.Path(__file__).resolve().parents[4] / "roles" / "galera" / "t
 def settings(given: dict[str, t.Any], isolation: bool = False) -> dict[str, str]:
     """Return the settings of the section mysqld as the server reads them: the last one of a name counts."""
     environment = jinja2.Environment(undefined=jinja2.ChainableUndefined, trim_blocks=True)
+    environment.filters["bool"] = bool
     environment.filters["dictsort"] = lambda value: sorted(value.items()) if isinstance(value, dict) else []
     text = environment.from_string(TEMPLATE.read_text("utf-8")).render(
-        galera_settings=given, galera_snapshot_isolation=isolation, __galera_addresses=[], __galera_witness_addresses=[], __galera_all_provider_options={}, __galera_tls_stage="off"
+        galera_settings=given,
+        galera_snapshot_isolation=isolation,
+        __galera_addresses=[],
+        __galera_witness_addresses=[],
+        __galera_all_provider_options={},
+        __galera_tls_stage="off",
     )
     lines = [line.partition("=") for line in text.partition("[sst]")[0].splitlines() if "=" in line and not line.startswith("#")]
     return {name.strip().removeprefix("loose_"): value.strip() for name, unused, value in lines}
