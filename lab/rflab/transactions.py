@@ -57,9 +57,9 @@ class Clients:
 
     def __init__(
         self, account: Account, host: str, name: str, number: int = 10, seed: int = 0, pause: float = 0.05, timeout: float = 3,
-        mix: t.Mapping[str, int] = MIXED,
+        mix: t.Mapping[str, int] | None = None,
     ) -> None:  # fmt: skip
-        self.account, self.host, self.name, self.pause, self.mix = account, host, name, pause, mix
+        self.account, self.host, self.name, self.pause, self.mix = account, host, name, pause, mix or MIXED
         self.numbers = itertools.count(1)
         self.end = threading.Event()
         self._clients = [_Client(self, seed * 1000 + each, timeout * (5 if each % 2 else 1)) for each in range(number)]

@@ -71,7 +71,7 @@ def explore(model: Model, limit: int = 10**9, deadline: float = 1e9, lively: boo
     level, depth = [first], 0
 
     def result(complete: bool, problem: str | None = None, state: State = None, more: t.Sequence[Event] = ()) -> Result:
-        trace = (*_trace(model, before, state), *(text for text, _ in more)) if problem else ()
+        trace = (*_trace(model, before, state), *(text for text, unused in more)) if problem else ()
         return Result(len(before), depth, time.monotonic() - began, complete, problem, trace)
 
     while level:
@@ -82,7 +82,7 @@ def explore(model: Model, limit: int = 10**9, deadline: float = 1e9, lively: boo
                 problem, more = model.returns(state)
             if problem:
                 return result(False, problem, state, more)
-            for _, after in model.events(state):
+            for unused, after in model.events(state):
                 if after not in before:
                     after = model.shared(after)
                     before[after] = state

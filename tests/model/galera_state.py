@@ -115,7 +115,7 @@ class Cluster:
 
     def start(self) -> State:
         """Return a cluster in which all serve."""
-        members = [Member() for _ in self.data] + [Member(disk=-1) for _ in self.all[self.size :]]
+        members = [Member() for unused in self.data] + [Member(disk=-1) for unused in self.all[self.size :]]
         return State(
             tuple(members), frozenset(), (frozenset(self.all),), 0, (), False, self.faults, self.commits, self.late, self.stale, None, None
         )

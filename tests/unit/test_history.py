@@ -45,7 +45,7 @@ def tables() -> Tables:
     return Tables({1, 5, 6}, lists, {**dict.fromkeys(range(REGISTERS), 0), 0: 32}, accounts, {40: (0, 1, 7)})
 
 
-def kinds(found: Tables, operations: t.Sequence[Operation] = HISTORY) -> set[tuple[str, int]]:
+def kinds(found: Tables, operations: t.Sequence[Operation] = tuple(HISTORY)) -> set[tuple[str, int]]:
     return {(problem.kind, problem.number) for problem in history.check(operations, found)}
 
 

@@ -67,7 +67,7 @@ class Check(t.NamedTuple):
 
     def get(self, path: str = "/") -> tuple[int, str]:
         """Return status and text of a response."""
-        head, _, body = ask(self.port, f"GET {path} HTTP/1.0\r\n\r\n".encode(), self.address).decode().partition("\r\n\r\n")
+        head, unused, body = ask(self.port, f"GET {path} HTTP/1.0\r\n\r\n".encode(), self.address).decode().partition("\r\n\r\n")
         return int(head.split()[1]), body.strip()
 
     def becomes(self, status: int, words: str, seconds: float = 20) -> None:

@@ -37,8 +37,8 @@ class Server:
 
     def __getattr__(self, name: str) -> t.Any:
         def act(*arguments: str) -> t.Any:
-            if self.error:
-                raise self.error
+            if self.error is not None:
+                raise self.error  # pylint: disable=raising-bad-type
             self.done.append(" ".join([name, *map(str, arguments)]))
             return self
 

@@ -237,7 +237,8 @@ def test_the_guard_of_the_database(tmp_path: pathlib.Path) -> None:
     unit, state = tmp_path / "unit", tmp_path / "state"
     assert io_plane.galera_guard(unit, state) is None
     unit.touch()
-    for text in ("", "{", "[]", "{}", '{"at": 1, "report": null, "step": {}}', '{"at": "x", "report": {}, "step": {"action": "", "reason": "", "waits_for": []}}'):
+    late = '{"at": "x", "report": {}, "step": {"action": "", "reason": "", "waits_for": []}}'
+    for text in ("", "{", "[]", "{}", '{"at": 1, "report": null, "step": {}}', late):
         state.write_text(text, "utf-8")
         assert io_plane.galera_guard(unit, state) == {"age_seconds": None}
     step = {"action": "wait", "reason": "c2 does not answer", "waits_for": ["c2"]}

@@ -69,7 +69,10 @@ RUNS = {"age_seconds": 0.4, "action": "none", "reason": "in the Primary Componen
         ({"guard": None}, []),
         ({"guard": {"age_seconds": None}}, ["its guard does not run"]),
         ({"guard": {**RUNS, "age_seconds": 99.0}}, ["its guard does not run"]),
-        ({"guard": {**RUNS, "isolated": True, "action": "wait", "reason": "c2 does not answer"}}, ["its guard has isolated it", "its guard waits: c2 does not answer"]),
+        (
+            {"guard": {**RUNS, "isolated": True, "action": "wait", "reason": "c2 does not answer"}},
+            ["its guard has isolated it", "its guard waits: c2 does not answer"],
+        ),
         ({"guard": {**RUNS, "action": "refuse", "reason": "two clusters"}}, ["its guard leaves the decision to recover_database: two clusters"]),
         ({"guard": {**RUNS, "failed": "it was restarted 5 times"}}, ["its guard gave up: it was restarted 5 times"]),
         # shown by status; it must not stop other work
