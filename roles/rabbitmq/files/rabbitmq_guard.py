@@ -220,9 +220,9 @@ class Guard:
             return {}
 
     def restart(self, why: str) -> None:
-        """Restart the member."""
+        """Restart the member, unless someone is stopping it."""
         print(f"<4>{why}: restarting {self.member.unit}", flush=True)
-        subprocess.run(["systemctl", "restart", "--no-block", self.member.unit], check=False, timeout=60)
+        subprocess.run(["systemctl", "restart", "--no-block", "--job-mode=fail", self.member.unit], check=False, timeout=60)
 
 
 class Handler(socketserver.StreamRequestHandler):
