@@ -121,7 +121,7 @@ def test_a_member_that_was_disconnected_waits_for_one_that_served_last(cluster: 
     assert not cluster.members["rabbit@a"].force.exists()
 
 
-def test_a_start_is_decided_anew_only_after_the_broker_serves_with_others(cluster: Cluster) -> None:
+def test_a_start_ends_only_when_the_broker_serves_with_others(cluster: Cluster) -> None:
     """Until the broker starts its files show the members of before. The note that it is the first one must stay, or the others wait for it for ever."""
     cluster.start(*ALL)
     assert not cluster.why("rabbit@a")
