@@ -286,7 +286,7 @@ def _restart(
         first, awaited = found.node, found.missing
     if not first:
         if awaited:
-            why = f"no member is running, and {', '.join(names.get(node, node) for node in awaited)} may have served last: it may hold newer queues and messages."
+            why = f"no member is running, and {', '.join(names.get(node, node) for node in awaited)} may have served last, with newer queues and messages."
         else:
             why = "no member is running, and the members do not agree on who served last."
         return Decision("refuse", why, hint="Start that member, or set rabbitmq_force_boot to the member to start from.")

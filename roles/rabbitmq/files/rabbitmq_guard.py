@@ -188,8 +188,11 @@ class Guard:
         saved, now = self.member.saved(), time.monotonic()
         minority = len(saved.known) > 1 and not has_majority(saved)
         self.alone &= minority
-        if not minority:
+        # until the broker has started, its files may show the majority of before
+        if not minority and (self.vote or self.member.first.exists()) and self.active():
             self.member.first.unlink(missing_ok=True)
+            with self.lock:
+                self.vote = ""
         if now - self.looked <= (HOLD if self.suspected else SOON if minority else TOOL) or not self.active():
             return
         self.looked, status = now, {} if minority else self.status()
@@ -217,9 +220,9 @@ class Guard:
             return {}
 
     def restart(self, why: str) -> None:
-        """Restart the member."""
+        """Restart the member, unless someone is stopping it."""
         print(f"<4>{why}: restarting {self.member.unit}", flush=True)
-        subprocess.run(["systemctl", "restart", "--no-block", self.member.unit], check=False, timeout=60)
+        subprocess.run(["systemctl", "restart", "--no-block", "--job-mode=fail", self.member.unit], check=False, timeout=60)
 
 
 class Handler(socketserver.StreamRequestHandler):

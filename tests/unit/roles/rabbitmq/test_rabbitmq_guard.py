@@ -121,6 +121,24 @@ def test_a_member_that_was_disconnected_waits_for_one_that_served_last(cluster: 
     assert not cluster.members["rabbit@a"].force.exists()
 
 
+def test_a_start_ends_only_when_the_broker_serves_with_others(cluster: Cluster) -> None:
+    """Until the broker starts its files show the members of before. The note that it is the first one must stay, or the others wait for it for ever."""
+    cluster.start(*ALL)
+    assert not cluster.why("rabbit@a")
+    guard = cluster.guards["rabbit@a"]
+    guard.look()
+    assert cluster.members["rabbit@a"].first.exists() and guard.vote == "rabbit@a"
+    cluster.saw("rabbit@a", "rabbit@a")
+    cluster.active.add("rabbit@a")
+    guard.tool = lambda *_: "{true,false}"
+    guard.looked = -1000.0
+    guard.look()
+    assert guard.alone and cluster.members["rabbit@a"].first.exists()
+    cluster.saw("rabbit@a", *ALL)
+    guard.look()
+    assert not guard.alone and not cluster.members["rabbit@a"].first.exists() and guard.vote == ""
+
+
 def test_two_of_three_start_and_one_waits_for_the_others(cluster: Cluster) -> None:
     cluster.start("rabbit@b", "rabbit@c")
     assert cluster.why("rabbit@c") == "waiting for rabbit@b, which served last"
