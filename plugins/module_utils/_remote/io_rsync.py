@@ -98,17 +98,19 @@ def pull(
     options: t.Sequence[str],
     *,
     tolerate_vanished: bool,
+    checksum: bool = False,
     limit: int = 0,
     progress: t.Callable[[int, int, str], None] | None = None,
 ) -> Copied:
     """Copy one file system of the source to ``target``.
 
     :arg ssh: the ssh command without user and host.
+    :arg checksum: compare the content of files, not only size and time.
     :arg limit: maximum KiB per second, 0 for unlimited.
     :arg progress: called with bytes, percent and rate while rsync runs.
     :raises CommandError: the exit code is not 0 (or 24 with ``tolerate_vanished``).
     """
-    how = [f"--bwlimit={limit}"] if limit else []
+    how = [*([f"--bwlimit={limit}"] if limit else []), *(["--checksum"] if checksum else [])]
     # -s: the path is not interpreted by a remote shell
     argv = ["rsync", *FLAGS, "-s", *how, "--info=progress2,stats2", "--stats", "--outbuf=L", *options, "-e", " ".join(ssh)]
     return transfer([*argv, f"{address}:{mount.rstrip('/')}/", f"{target.rstrip('/')}/"], tolerate_vanished=tolerate_vanished, progress=progress)

@@ -19,6 +19,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.pl
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import io_destination_facts, io_vm_guard
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.plan_phases import converged
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_prediction import predict
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_state
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import MAINTENANCE_BOOT
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest, io_rsync
@@ -138,7 +139,8 @@ def partition(context: Context) -> None:
     context.disk().write_table()
     context.disk().make_filesystems()
     context.journal.facts["layout"] = layout.as_dict()
-    context.journal.facts.pop("spoilt", None)
+    for stale in ("spoilt", "unsettled"):
+        context.journal.facts.pop(stale, None)
 
 
 def precopy(context: Context) -> None:
@@ -161,6 +163,9 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
     """
     tree = context.disk().mount()
     drop_flags(context, tree)
+    again = _interrupted(context)
+    context.journal.facts["unsettled"] = io_state.boot_id()
+    context.save()
     systems = context.source_facts["filesystems"]
     mounts = [each["mount"] for each in systems]
     number = len(context.journal.passes) + 1
@@ -188,6 +193,7 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
                 target,
                 io_rsync.filters(system["mount"], mounts, [*SOURCE_OWN, *context.spec.excludes, *excludes]),
                 tolerate_vanished=tolerate_vanished,
+                checksum=again,
                 # in the pause the services are stopped and clients wait
                 limit=context.spec.bandwidth_limit if kind == "live" else 0,
                 progress=lambda done, percent, rate: report_progress(done, rate=rate),
@@ -205,6 +211,7 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
     entry["total_bytes"] += compared
     # the pass includes writing everything to the disk
     context.settle()
+    context.journal.facts.pop("unsettled")
     entry["seconds"] = round(time.monotonic() - started, 3)
     context.journal.passes.append(entry)
     context.journal.progress.pop("seconds_left", None)
@@ -214,6 +221,15 @@ def copy_pass(context: Context, kind: str, *, tolerate_vanished: bool, excludes:
         context.journal.downtime.update(predicted=predicted["seconds"], predicted_parts=predicted["parts"])
     context.log(f"{kind} pass {number}: {entry['files']} files, {entry['bytes']} bytes in {entry['seconds']} s")
     context.save()
+
+
+def _interrupted(context: Context) -> bool:
+    """Return whether files of an earlier pass may be full of zeros with the right size and time: ext4 records both before it writes the content.
+
+    A killed worker loses what it has written to disks of another machine, a restart of this host everything that was not on its disk.
+    """
+    since = context.journal.facts.get("unsettled")
+    return since is not None and (context.spec.boot == run_bootstrap.PXE or since != io_state.boot_id())
 
 
 def drop_flags(context: Context, tree: Tree) -> None:

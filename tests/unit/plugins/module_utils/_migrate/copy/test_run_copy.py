@@ -27,7 +27,7 @@ def fixture_context(tmp_path):
     journal.facts["vm"] = {"disk": str(tmp_path / "image")}
     return types.SimpleNamespace(
         journal=journal,
-        spec=types.SimpleNamespace(excludes=("/srv/cache/*",), services=("a.service",), bandwidth_limit=512, quiesce="stop_services"),
+        spec=types.SimpleNamespace(excludes=("/srv/cache/*",), services=("a.service",), bandwidth_limit=512, quiesce="stop_services", boot="image"),
         source=types.SimpleNamespace(ssh_argv=lambda: ["ssh"], address="host"),
         source_facts={"filesystems": [{"mount": "/", "used": 30 * MIB}, {"mount": "/srv", "used": 70 * MIB}]},
         layout=lambda: types.SimpleNamespace(raws=()),
@@ -40,8 +40,8 @@ def fixture_context(tmp_path):
 
 
 def pull(calls, options, limits):
-    def stand_in(ssh, address, mount, target, how, *, tolerate_vanished, limit, progress):
-        options[mount] = how
+    def stand_in(ssh, address, mount, target, how, *, tolerate_vanished, checksum, limit, progress):
+        options[mount] = [*how, *(["--checksum"] if checksum else [])]
         limits.append(limit)
         progress(10 * MIB, 33, "1MB/s")
         calls.append(dict(ssh=ssh, address=address, target=target, vanished=tolerate_vanished))
@@ -76,6 +76,24 @@ def test_first_pass_reports_the_remaining_time(context, monkeypatch):
     run_copy.copy_pass(context, "live", tolerate_vanished=True)
     run_copy.copy_pass(context, "live", tolerate_vanished=True)
     assert ["seconds_left" in each for each in seen] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("boot", "since", "again"),
+    [("image", None, False), ("image", "now", False), ("image", "before", True), ("pxe", None, False), ("pxe", "now", True), ("pxe", "before", True)],
+)
+def test_after_an_interrupted_pass_the_content_is_compared(context, monkeypatch, boot, since, again):
+    monkeypatch.setattr(run_copy.io_state, "boot_id", lambda: "now")
+    context.spec.boot, options, saved = boot, {}, []
+    context.save = lambda: saved.append(context.journal.facts.get("unsettled"))
+    if since:
+        context.journal.facts["unsettled"] = since
+    monkeypatch.setattr(io_rsync, "pull", pull([], options, []))
+    run_copy.copy_pass(context, "live", tolerate_vanished=True)
+    assert ["--checksum" in each for each in options.values()] == [again, again]
+    assert saved == ["now", None], "recorded before the first file, removed when all are on the disk"
+    run_copy.copy_pass(context, "live", tolerate_vanished=True)
+    assert not any("--checksum" in each for each in options.values())
 
 
 def test_failed_pass_is_reported_and_not_counted(context, monkeypatch):
