@@ -284,14 +284,10 @@ def _matrix(script: str, title: str) -> Gate:
     return with_lab(Gate(name, title, steps, TORTURE))
 
 
-def _votes(*more: str) -> t.Callable[[], t.Iterator[Step]]:
-    """Return the steps of the matrix of faults of two servers and a witness, which brings up its lab itself."""
-
-    def steps() -> t.Iterator[Step]:
-        resume = ["--resume"] if os.environ.get("RESUME") else []
-        yield Step([PYTHON, str(ROOT / "tests" / "witness" / "vote_faults.py"), *more, *resume], ROOT)
-
-    return steps
+def _script(path: str, *runs: t.Sequence[str], **env: str) -> t.Callable[[], t.Iterator[Step]]:
+    """Return the steps of a matrix that brings up its lab itself: the script once with the arguments of each run."""
+    argv = [PYTHON, str(ROOT / "tests" / path)]
+    return lambda: (Step([*argv, *arguments, *["--resume"] * bool(os.environ.get("RESUME"))], ROOT, env=env) for arguments in runs or ((),))
 
 
 def _flows() -> t.Iterator[Step]:
@@ -301,6 +297,8 @@ def _flows() -> t.Iterator[Step]:
 
 #: Matrices that keep the result of each cell.
 RESUMABLE = frozenset({"faults", "options"})
+VOTES, CONSISTENCY = "witness/vote_faults.py", "consistency/rounds.py"
+HUNDREDS = tuple((topology, "--random=200", "--messages") for topology in ("witness", "three"))
 #: Hours, not minutes. Each is a gate, so that a run that was broken off can be resumed with the next one.
 LONG = (
     _long("units", "unit tests with random values by the thousand", "tests/unit", env={"HYPOTHESIS_MAX_EXAMPLES": "5000"}),
@@ -326,7 +324,9 @@ LONG = (
     _matrix("kill", "a migration killed at random"),
     _matrix("options", "every combination of the migration's options"),
     with_lab(Gate("torture-cloud", "a cloud: networks, instances, each failure of three controllers under clients", _cloud, TORTURE)),
-    with_lab(Gate("torture-votes", "every fault of two servers and a witness, 3 times", _votes("--rounds", "3"), TORTURE)),
+    with_lab(Gate("torture-votes", "every fault of two servers and a witness, 3 times", _script(VOTES, ("--rounds", "3")), TORTURE)),
+    with_lab(Gate("torture-consistency", "hundreds of faults in pairs and triples under transactions", _script(CONSISTENCY, *HUNDREDS), TORTURE)),
+    with_lab(Gate("torture-consistency-13", "the same with Debian 13", _script(CONSISTENCY, *HUNDREDS, LAB_RELEASE="trixie"), TORTURE)),
     with_lab(Gate("torture-stories", "all user stories of the control plane", _stories(True, whole=True), TORTURE)),
     with_lab(Gate("torture-molecule", "all user stories of servers and their virtual machines", _stories(False, whole=True), TORTURE)),
     with_lab(Gate("torture-e2e", "the whole flow, ROUNDS times", _flows, TORTURE)),
@@ -369,7 +369,8 @@ GATES = (
     with_lab(Gate("controllers", "a control plane on three servers: stopped, killed, cut off, restored", _folder("controllers"), ASKED)),
     with_lab(Gate("witness", "two servers and a vote: each of the three is lost while a client writes", _folder("witness"), ASKED)),
     with_lab(Gate("standby", "a VM is copied to another server and started there after its server was lost", _folder("standby"), ASKED)),
-    with_lab(Gate("votes", "every fault of two servers and a witness under clients of the database and of the broker", _votes(), ASKED)),
+    with_lab(Gate("votes", "every fault of two servers and a witness under clients of the database and of the broker", _script(VOTES), ASKED)),
+    with_lab(Gate("consistency", "all that was acknowledged is there after pairs of faults; SEED=ROUND repeats one", _script(CONSISTENCY, ("witness",)), TEST)),
     with_lab(Gate("migrate", "an old master with UEFI, LVM and xfs is migrated into a VM", _folder("migrate"), ASKED)),
     with_lab(Gate("rehearse", "rehearsals of the master's copy: successful, failing, killed, repeated", _folder("rehearse"), ASKED)),
     with_lab(Gate("guide", "the guide for the first footprint, literally, on VMs of a cloud image", _folder("guide"), ASKED)),

@@ -30,8 +30,8 @@ _PLAYBOOKS = (
     *(f"tasks/{name}" for name in ("replace_", "rolling_restart", "secrets_", "start_standby", "verify_cloud", "write_probe")),
 )
 _TESTS = (
-    *("add_server", "awx", "canary", "cloud", "controllers", "drift", "e2e", "guide", "integration", "kvm", "lab", "lvm", "metal", "migrate", "move"),
-    *("network", "rehearse", "replace", "runner", "source", "standby", "storage", "templates", "torture/vm_define", "unit", "witness"),
+    *("add_server", "awx", "canary", "cloud", "consistency", "controllers", "drift", "e2e", "guide", "integration", "kvm", "lab", "lvm", "metal", "migrate"),
+    *("move", "network", "rehearse", "replace", "runner", "source", "standby", "storage", "templates", "torture/vm_define", "unit", "witness"),
 )
 OTHERS = (
     *(f"plugins/module_utils/_{name}/" for name in _SUBJECTS),

@@ -29,7 +29,7 @@ import typing as t
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / folder) for folder in ("lab", "tests/e2e", "tests/support", "tests/controllers", "tests/witness")]
 
-import sql_clients  # noqa: E402
+from rflab import transactions  # noqa: E402
 from slow_link import SlowLink  # noqa: E402
 from support import eventually  # noqa: E402
 from witness_lab import DATA, WITNESS, WitnessLab  # noqa: E402
@@ -44,28 +44,25 @@ class Bench:
     def __init__(self, lab: WitnessLab) -> None:
         self.lab = lab
         password = (lab.state / "writer-password").read_text(encoding="utf-8").strip()
-        self.account = sql_clients.Account("writer", password, "footprint")
+        self.account = transactions.Account("writer", password, "footprint")
         self.configured = lab.run(WITNESS, ["cat", CONFIG])
 
     def status(self, host: str) -> dict[str, str]:
         """Return the replication status of a member."""
-        return sql_clients.status(self.account, self.lab.addresses[host])
+        return transactions.status(self.account, self.lab.addresses[host])
 
     def whole(self, votes: int = 3) -> bool:
         """Whether both members are synchronised with this number of votes."""
-        return all(sql_clients.whole(self.status(name), votes) for name in DATA)
+        return all(transactions.whole(self.status(name), votes) for name in DATA)
 
     def rate(self, clients: int, seconds: float) -> float:
         """Return the rows per second that clients at the virtual address get acknowledged."""
-        writing = [sql_clients.Client(self.account, self.lab.virtual_address, f"links_{number}", period=0) for number in range(clients)]
-        for client in writing:
-            client.prepare()
-        for client in writing:
-            client.start()
+        writing = transactions.Clients(self.account, self.lab.virtual_address, "links", clients, pause=0, mix={"insert": 1})
+        writing.prepare()
+        writing.start()
         time.sleep(seconds)
-        for client in writing:
-            client.stop()
-        return sum(len(client.acknowledged) for client in writing) / seconds
+        writing.stop()
+        return len(writing.acknowledged()) / seconds
 
     def set_options(self, options: t.Mapping[str, str]) -> None:
         """Set options of the provider of all three, those of the members without a restart."""
@@ -135,15 +132,15 @@ def pauses(bench: Bench, faults: t.Sequence[tuple[str, t.Callable[[], t.Any], t.
     for name, begin, end in faults:
         # a member that was restarted has the configured value again
         bench.set_options(options)
-        client = sql_clients.Client(bench.account, bench.lab.virtual_address, "timeouts", timeout=1)
+        client = transactions.Clients(bench.account, bench.lab.virtual_address, "timeouts", number=1, timeout=1, pause=0.1)
         client.prepare()
         client.start()
         time.sleep(3)
-        since = time.time()
+        since = time.monotonic()
         begin()
         time.sleep(15)
         client.stop()
-        found.setdefault(name, []).append(round(client.pause(since, time.time()), 1))
+        found.setdefault(name, []).append(round(client.gap(since, time.monotonic()), 1))
         end()
         eventually("all votes are there", bench.whole, 240)
     return {name: {"median": statistics.median(each), "longest": max(each), "all": each} for name, each in found.items()}
@@ -164,25 +161,25 @@ def faults_of(lab: WitnessLab, rounds: int) -> t.Iterator[tuple[str, t.Callable[
 def soak(bench: Bench, minutes: float, burners: int) -> dict[str, t.Any]:
     """Return the changes of membership during load."""
     burning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _unused in range(burners)]
-    end = time.time() + 60 * minutes
-    writer = sql_clients.Client(bench.account, bench.lab.virtual_address, "soak")
+    end = time.monotonic() + 60 * minutes
+    writer = transactions.Clients(bench.account, bench.lab.virtual_address, "soak", number=1, pause=0.1)
     writer.prepare()
     writer.start()
 
     def widely(number: int) -> int:
         """Write wide rows, at most 5 MiB per second, and return how many MiB."""
-        written, start = 0, time.time()
-        while time.time() < end:
-            with contextlib.suppress(*sql_clients.ERRORS), contextlib.closing(bench.account.connect(bench.lab.virtual_address, 60)) as connection:
+        written, start = 0, time.monotonic()
+        while time.monotonic() < end:
+            with contextlib.suppress(*transactions.ERRORS), contextlib.closing(bench.account.connect(bench.lab.virtual_address, 60)) as connection:
                 with connection.cursor() as cursor:
                     cursor.execute(f"CREATE TABLE IF NOT EXISTS wide_{number} (n INT PRIMARY KEY, content LONGBLOB) ENGINE=InnoDB")
-                    while time.time() < end:
+                    while time.monotonic() < end:
                         cursor.execute(f"REPLACE INTO wide_{number} VALUES ({written % 8}, REPEAT(CHAR(RAND() * 200 + 33), 1048576))")
                         written += 1
-                        time.sleep(max(0.0, start + written / 5 - time.time()))
+                        time.sleep(max(0.0, start + written / 5 - time.monotonic()))
         return written
 
-    began, before = time.time(), bench.changes()
+    began, before = time.monotonic(), bench.changes()
     try:
         with bench.link(0, jitter=0.05), concurrent.futures.ThreadPoolExecutor(4) as pool:
             mebibytes = sum(pool.map(widely, range(4)))
@@ -193,8 +190,8 @@ def soak(bench: Bench, minutes: float, burners: int) -> dict[str, t.Any]:
             burner.wait()
     return {
         "minutes": round(minutes, 1), "load": os.getloadavg()[2],
-        "MiB per second": round(mebibytes / (time.time() - began), 1), "rows": len(writer.acknowledged),
-        "membership changes": bench.changes() - before, "longest pause": round(writer.pause(began, end), 1),
+        "MiB per second": round(mebibytes / (time.monotonic() - began), 1), "transactions": len(writer.acknowledged()),
+        "membership changes": bench.changes() - before, "longest pause": round(writer.gap(began, end), 1),
     }  # fmt: skip
 
 
