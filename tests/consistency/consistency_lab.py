@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import json
 import os
 import pathlib
 import signal
@@ -78,6 +79,18 @@ class ConsistencyLab(WitnessLab):
         """Whether all members serve, with all votes."""
         return all(transactions.whole(transactions.status(self.account, self.addresses[name]), len(self.voters)) for name in self.members)
 
+    def settled(self) -> bool:
+        """Whether all members serve, and have recorded that they have all data of this component on their disks."""
+        return self.whole() and all(self._recorded(name) for name in self.members)
+
+    def _recorded(self, name: str) -> bool:
+        variable = machines.root(self.settings, self.settings.machine(name)) / "var" / "lib"
+        try:
+            caught_up = json.loads((variable / "footprint-galera" / "kept.json").read_text(encoding="utf-8"))["caught_up"]
+            return bool(caught_up) and f"view_id: {caught_up}\n" in (variable / "mysql" / "gvwstate.dat").read_text(encoding="utf-8")
+        except (OSError, ValueError, KeyError):
+            return False
+
     def writer(self) -> str:
         """Return the member that clients at the virtual address write to."""
         return str(self.writer_sql("SELECT @@hostname")[0][0])
@@ -107,6 +120,16 @@ class ConsistencyLab(WitnessLab):
         """Kill the voting process of machines; systemd starts it again."""
         for name in names:
             self._signal(name, signal.SIGKILL, VOTERS)
+
+    def lose_data(self, *names: str) -> None:
+        """Empty the data directory of members: the others have to send all data."""
+        script = "systemctl kill --signal=SIGKILL mariadb; systemctl stop mariadb; find /var/lib/mysql -mindepth 1 -delete; systemctl start --no-block mariadb"
+        for name in names:
+            self.run(name, ["sh", "-ec", script])
+
+    def settle(self) -> None:
+        """Wait until all members serve, with all data on their disks."""
+        eventually("all members have recorded that they have all data", self.settled, 120)
 
     def hang(self, *names: str) -> None:
         """Stop the voting process of machines: it keeps its connections."""

@@ -18,8 +18,8 @@ from rflab.say import run
 from rflab.settings import Lab, Machine
 
 SIZE = "3G"
-#: The databases and the messages, below /var/lib.
-FOLDERS = ("mysql", "rabbitmq")
+#: The databases, what the guard of a member has recorded, and the messages, below /var/lib.
+FOLDERS = ("mysql", "footprint-galera", "rabbitmq")
 #: EXT4_IOC_SHUTDOWN with EXT4_GOING_FLAGS_NOLOGFLUSH: the file system stops without writing its journal or its pages.
 SHUTDOWN, WITHOUT_FLUSH = 0x8004587D, 2
 

@@ -98,6 +98,12 @@ def _power_all(voters: Voters) -> list[Step]:
     return [*off, *(Step(4 + number, "boot", (each,)) for number, each in enumerate(voters.random.sample(voters.all, len(voters.all))))]
 
 
+def _transfer_power(voters: Voters) -> list[Step]:
+    """A member without data receives those of another one; all lose power as soon as that is recorded."""
+    one = voters.random.choice(voters.members[1:])
+    return [Step(0, "lose_data", (one,)), Step(1, "settle"), Step(2, "power_off", voters.all), Step(3, "boot", voters.all)]
+
+
 def _crash(voters: Voters, these: t.Sequence[int], how: str, at: float, gap: float = 0) -> list[Step]:
     """Kill machines' voting processes or their power, at once or one after the other."""
     act = {"kill": "kill", "power": "power_off"}[how]
@@ -142,7 +148,7 @@ def _cut_crash(how: str) -> Scenario:
 SINGLE: t.Mapping[str, Scenario] = {
     "kill": _kill, "hang": _hang, "freeze": _freeze, "power": _power, "cut": _cut, "cut-link": _cut_link,
 }  # fmt: skip
-WHOLE: t.Mapping[str, Scenario] = {"cut-all": _cut_all, "kill-all": _kill_all, "power-all": _power_all}
+WHOLE: t.Mapping[str, Scenario] = {"cut-all": _cut_all, "kill-all": _kill_all, "power-all": _power_all, "transfer-power": _transfer_power}
 PAIRS: t.Mapping[str, Scenario] = {
     f"{name}-{how}": scenario(how) for name, scenario in (("older", _older), ("majority", _majority), ("cut-crash", _cut_crash)) for how in ("kill", "power")
 }
