@@ -18,8 +18,8 @@ description:
   - If there is a Primary Component, the other members join it; a second one is never started. Otherwise a new cluster is started
     by its first member, and one with data by the member with the highest position.
   - A member that does not answer, unless all members of the last Primary Component answer, a position that cannot be read, data of another
-    cluster, several Primary Components of one cluster, and databases that joining would wipe are refused, with the reason. These are the databases that the newest member lacks,
-    and all of a member whose data has no position.
+    cluster, several Primary Components of one cluster, and databases that joining would wipe are refused, with the reason. These are the databases
+    that the newest member lacks, and all of a member whose data has no position.
 positional: force, witnesses
 options:
   _input:

@@ -103,7 +103,10 @@ def test_who_starts_and_who_joins(members: t.Any, options: t.Any, action: str, f
         # only b knows the order
         ([member("a", False, ALL[:2]), None, member("c", False, ALL[1:])], {}, "b may have served last", "rabbitmq_force_boot"),
         # no record
-        ([member("a", False, ALL[:1]), member("b", False, ALL[1:2]), member("c", False, ALL[2:])], {}, "a, b, c may have served|do not agree", "rabbitmq_force_boot"),
+        (
+            [member("a", False, ALL[:1]), member("b", False, ALL[1:2]), member("c", False, ALL[2:])],
+            {}, "a, b, c may have served|do not agree", "rabbitmq_force_boot",
+        ),  # fmt: skip
         ([member("a", False), None, None], {"force": "b"}, "b is forced to start the cluster, but does not answer", "Force"),
         ([member("a", False), member("b", False), fresh("c")], {"force": "c"}, "c is forced to start the cluster, but has no data", "Force"),
         ([fresh("a")], {"force": "z"}, "z is forced to start the cluster, but is not among", "Force"),

@@ -101,7 +101,7 @@ def run(seed: int, steps: int = 14) -> tuple[dict[str, Saved | None], dict[str, 
     found: dict[str, Saved] = dict.fromkeys(ALL, add_group(saved("abc")))
     newest = 0
     group: frozenset[str] = frozenset(ALL)
-    for _ in range(steps):
+    for unused in range(steps):
         alone = rnd.choice([*ALL, "", "all"])
         now = frozenset(ALL) if not alone else frozenset() if alone == "all" else frozenset(ALL) - {alone}
         if not now & group:
