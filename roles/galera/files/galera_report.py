@@ -184,6 +184,9 @@ class Observer:
         #: Whether the server is starting the cluster.
         self.bootstraps = False
         self.names, self.caught_up = galera_return.read_kept(text_of(KEPT))
+        #: What the record on the disk says, and what it shall say after a flush that is running.
+        self.recorded: t.Any = (self.names, self.caught_up)
+        self.flush: tuple[t.Any, subprocess.Popen[bytes]] | None = None
 
     def look(self) -> galera_return.Report | None:
         """Return the report, ``None`` for a server that hangs, refuses requests, or runs without replication."""
@@ -269,16 +272,26 @@ class Observer:
         rows = {str(node): str(name) for node, name in found}
         names = {**{node: name for node, name in self.names.items() if view and node in view.members}, **rows}
         caught_up = view.id if view and applied else self.caught_up
-        if (names, caught_up) != (self.names, self.caught_up):
-            self.names, self.caught_up = names, caught_up
-            # the disk is full or too slow: the record of the last time is kept
-            with contextlib.suppress(OSError, subprocess.SubprocessError):
-                # neither the data that it received from another member nor its view are written to the disk at once
-                subprocess.run(["sync", "--file-system", "--", str(DATA)], check=True, timeout=30)
+        self.names, self.caught_up = names, caught_up
+        # the disk is full: the record of the last time is kept
+        with contextlib.suppress(OSError):
+            if (names, caught_up) != self.recorded and self._flushed((names, caught_up)):
                 synchronise(DATA / VIEW)
                 # after a graceful stop there is none
                 (DATA / OLD_VIEW).unlink(missing_ok=True)
                 write(KEPT, {"names": names, "caught_up": caught_up})
+                self.recorded = (names, caught_up)
+
+    def _flushed(self, wanted: t.Any) -> bool:
+        """Whether what another member has sent is on the disk: a state transfer does not flush it. A long flush continues until a later look."""
+        if self.flush is None or self.flush[0] != wanted:
+            self.flush = (wanted, subprocess.Popen(["sync", "--file-system", "--", str(DATA)]))
+        try:
+            code = self.flush[1].wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            return False
+        self.flush = None
+        return code == 0
 
 
 def report_of(name: str, answer: bytes, within: float = OLD) -> galera_return.Report | None:

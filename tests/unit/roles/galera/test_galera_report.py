@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import http.server
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -99,6 +100,32 @@ def test_a_member_that_serves(report: t.Any, server: Server, tmp_path: pathlib.P
     grastate(tmp_path)
     kept = report.Observer("n1", server).look()
     assert (dict(kept.names), kept.caught_up, kept.state) == ({A: "n1", B: "n2"}, f"3 {A} 7", "stopped")
+
+
+@pytest.mark.parametrize("script", ["exit 1", "exec sleep 60"], ids=["failed", "slow"])
+def test_nothing_is_recorded_before_all_data_are_on_the_disk(
+    report: t.Any, server: Server, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    (tmp_path / "gvwstate.dat").write_text(VIEW, "utf-8")
+    sync = tmp_path / "sync"
+    sync.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
+    sync.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(report, "PATIENCE", 0.2)
+    server.answer = SYNCED
+    observer = report.Observer("n1", server)
+    for _look in range(2):
+        began = time.monotonic()
+        assert observer.look().ready and not report.KEPT.exists()
+        assert time.monotonic() - began < 5, "meanwhile the other members get no report"
+    # the next one succeeds, and is not skipped
+    if observer.flush:
+        observer.flush[1].kill()
+        observer.flush[1].wait()
+    sync.write_text("#!/bin/sh\n", "utf-8")
+    for _look in range(2):
+        observer.look()
+    assert report.Observer("n1", server).caught_up == f"3 {A} 7"
 
 
 def test_a_full_disk_ends_no_guard(report: t.Any, server: Server, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
