@@ -57,8 +57,11 @@ def plan(wanted: Wanted, found: Found, hosts: t.Container[str], quorums: t.Mappi
 
 def _unknown(standbys: Result) -> t.Iterator[FootprintError]:
     if standbys.get("standbys") is None:
-        reason = str(standbys.get("msg") or "no result").rstrip(".")
-        yield FootprintError(f"it is unknown whether the server starts VMs of others by itself, and which of its own are copied: {reason}.")
+        yield FootprintError(f"it is unknown whether the server starts VMs of others by itself, and which of its own are copied: {_reason(standbys)}.")
+
+
+def _reason(result: Result) -> str:
+    return str(result.get("msg") or "no result").rstrip(".")
 
 
 def _watching(server: str, standbys: Result) -> t.Iterator[FootprintError]:
@@ -73,7 +76,11 @@ def _watching(server: str, standbys: Result) -> t.Iterator[FootprintError]:
 
 
 def _computing(wanted: Wanted, compute: Result) -> t.Iterator[FootprintError]:
-    if compute.get("stdout") in _STARTING and not wanted.leave_instances:
+    if wanted.leave_instances:
+        return
+    if compute.get("stdout") is None:
+        yield FootprintError(f"it is unknown whether nova-compute runs on {wanted.server}: {_reason(compute)}.")
+    elif compute["stdout"] in _STARTING:
         yield FootprintError(
             f"nova-compute runs on {wanted.server}, so the cloud could start instances there during and after the removal.",
             hint="Disable its compute service and migrate or delete its instances, then run on it: systemctl disable --now nova-compute.service. "

@@ -23,6 +23,7 @@ import json
 import os
 import pathlib
 import socket
+import subprocess
 import sys
 import time
 import typing as t
@@ -48,6 +49,8 @@ OUTSIDE = 20.0
 PAUSES = (0.0, 30.0, 60.0, 120.0, 300.0)
 #: Seconds after which a member that serves counts as repaired.
 REPAIRED = 120.0
+#: What the server, systemd or the disk may fail with.
+ERRORS = (pymysql.MySQLError, OSError, subprocess.SubprocessError)
 #: Seconds within which the others must report again after a server was stopped to form the component.
 AGAIN = 10.0
 
@@ -108,7 +111,7 @@ class Guard:
         self.step = step
         try:
             self._act(step, report)
-        except (pymysql.MySQLError, OSError) as error:
+        except ERRORS as error:
             log(f"{step.action} failed, and is tried again: {error}", 3)
 
     def _note(self, report: galera_return.Report | None) -> None:
@@ -225,7 +228,10 @@ def main() -> None:
     """Take a turn each second."""
     guard = Guard(json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")))
     while True:
-        guard.turn()
+        try:
+            guard.turn()
+        except ERRORS as error:
+            log(f"the state could not be read or changed, and is tried again: {error}", 3)
         watched("WATCHDOG=1")
         time.sleep(PAUSE)
 

@@ -37,10 +37,10 @@ POSITION = re.compile(rf"--wsrep[_-]start[_-]position=({UUID}):(-?[0-9]+)")
 
 
 def text_of(path: pathlib.Path) -> str:
-    """Return the content of a file, empty if it cannot be read."""
+    """Return the content of a file, empty if it is missing. Any other error means that nothing is known, and is raised."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    except FileNotFoundError:
         return ""
 
 
@@ -183,14 +183,24 @@ class Observer:
         self.status: dict[str, str] = {}
         #: Whether the server is starting the cluster.
         self.bootstraps = False
-        self.names, self.caught_up = galera_return.read_kept(text_of(KEPT))
+        try:
+            self.names, self.caught_up = galera_return.read_kept(text_of(KEPT))
+        except OSError:
+            # then all members are needed
+            self.names, self.caught_up = {}, None
         #: What the record on the disk says, and what it shall say after a flush that is running.
         self.recorded: t.Any = (self.names, self.caught_up)
         self.flush: tuple[t.Any, subprocess.Popen[bytes]] | None = None
 
     def look(self) -> galera_return.Report | None:
-        """Return the report, ``None`` for a server that hangs, refuses requests, or runs without replication."""
+        """Return the report, ``None`` for a server that hangs, refuses requests or runs without replication, or whose files cannot be read."""
         self.bootstraps = False
+        try:
+            return self._look()
+        except (OSError, subprocess.SubprocessError):
+            return None
+
+    def _look(self) -> galera_return.Report | None:
         # before the status, so that the queue is not that of an earlier view
         view, own = galera_return.read_view(text_of(DATA / VIEW))
         try:

@@ -162,9 +162,15 @@ class Guard:
         self.looked = self.suspected = 0.0
 
     def active(self) -> bool:
-        """Return whether the unit is active: the broker has started, and may be paused since."""
+        """Return whether the unit is active: the broker has started, and may be paused since.
+
+        :raises OSError: it is unknown; the others must not take it for stopped.
+        """
         done = subprocess.run(["systemctl", "is-active", self.member.unit], capture_output=True, check=False, timeout=30)
-        return done.stdout.strip() == b"active"
+        state = done.stdout.strip()
+        if not state:
+            raise OSError(f"systemctl reports no state of {self.member.unit}: {done.stderr.decode(errors='replace').strip()}")
+        return state == b"active"
 
     def tool(self, *arguments: str) -> str:
         """Return the output of the tool, empty if it fails."""

@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import socket
+import subprocess
 import typing as t
 
 import pytest
@@ -220,6 +221,13 @@ def test_an_error_of_the_server_is_reported_and_the_action_repeated(guard: t.Any
     guard.server.error = None
     guard.turn()
     assert guard.server.done == ["isolate None"]
+
+
+def test_a_service_manager_that_does_not_answer_ends_no_guard(guard: t.Any, world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.own, world.step = STARTING, Step("form", "why")
+    guard.server.error = subprocess.TimeoutExpired("systemctl", 30)
+    guard.turn()
+    assert "form failed, and is tried again" in capsys.readouterr().out
 
 
 def test_a_decision_is_logged_once(guard: t.Any, world: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import http.server
 import json
 import os
@@ -191,6 +192,38 @@ def test_a_server_that_hangs_is_unknown(report: t.Any, server: Server, tmp_path:
     grastate(tmp_path, seqno=7)
     server.state = state
     assert report.Observer("n1", server).look() is None
+
+
+@pytest.mark.parametrize("name", ["gvwstate.dat", "gvwstate.dat.last", "grastate.dat"])
+def test_a_server_whose_files_cannot_be_read_is_unknown(report: t.Any, server: Server, starting: t.Any, tmp_path: pathlib.Path, name: str) -> None:
+    grastate(tmp_path)
+    starting(f"--wsrep_start_position={CLUSTER}:77")
+    assert report.Observer("n1", server).look() is not None
+    # any error but that it is missing
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).mkdir()
+    assert report.Observer("n1", server).look() is None
+
+
+def test_a_record_that_cannot_be_read_ends_no_guard(report: t.Any, server: Server) -> None:
+    report.KEPT.mkdir()
+    observer = report.Observer("n1", server)
+    assert (observer.names, observer.caught_up) == ({}, None)
+
+
+def test_an_identity_that_cannot_be_read_is_not_replaced(report: t.Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report.subprocess, "run", lambda *unused, **more: pytest.fail("the server was started"))
+    grastate(tmp_path)
+    before = (tmp_path / "grastate.dat").read_bytes()
+
+    def fails(*unused: t.Any, **more: t.Any) -> str:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(pathlib.Path, "read_text", fails)
+        with pytest.raises(OSError, match="Input/output error"):
+            report.Server("").bootstrap(CLUSTER)
+    assert (tmp_path / "grastate.dat").read_bytes() == before
 
 
 def test_a_server_without_replication_is_unknown(report: t.Any, server: Server) -> None:

@@ -11,6 +11,7 @@ import importlib.util
 import json
 import pathlib
 import socket
+import subprocess
 import sys
 import threading
 import types
@@ -119,6 +120,18 @@ def test_a_member_that_was_disconnected_waits_for_one_that_served_last(cluster: 
     cluster.guards["rabbit@b"].alone = True
     assert not cluster.why("rabbit@a") and not cluster.why("rabbit@c")
     assert not cluster.members["rabbit@a"].force.exists()
+
+
+@pytest.mark.parametrize(("output", "asked"), [(b"", None), (b"active\n", True), (b"inactive\n", False)])
+def test_a_state_that_systemd_does_not_report_is_unknown(
+    guard: t.Any, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, output: bytes, asked: bool | None
+) -> None:
+    cluster.start("rabbit@b")
+    del cluster.guards["rabbit@b"].active
+    monkeypatch.setattr(guard.subprocess, "run", lambda argv, **unused: subprocess.CompletedProcess(argv, 1, output, b"Failed to connect to bus"))
+    found = cluster.members["rabbit@a"].ask("rabbit@b", "rabbit@a")
+    assert (found and found["running"]) is asked
+    assert cluster.guards["rabbit@b"].vote == ("" if asked is None else "rabbit@a")
 
 
 def test_a_start_ends_only_when_the_broker_serves_with_others(cluster: Cluster) -> None:

@@ -32,6 +32,12 @@ def test_a_server_on_which_the_cloud_starts_instances_is_refused(state: str) -> 
     assert not decide(CONFIRMED._replace(leave_instances=True), compute=compute)["why"]
 
 
+@pytest.mark.parametrize("compute", [{"msg": "systemctl did not answer"}, {"unreachable": True}])
+def test_a_cloud_that_cannot_be_asked_is_not_absent(compute: dict[str, t.Any]) -> None:
+    assert "it is unknown whether nova-compute runs on metal2" in decide(CONFIRMED, compute=compute)["msg"]
+    assert not decide(CONFIRMED._replace(leave_instances=True), compute=compute)["why"]
+
+
 def test_a_server_that_starts_vms_of_others_by_itself_is_refused() -> None:
     entries = [{"id": "web", "part": "standby", "automatic": False}, {"id": "notes", "part": "standby", "automatic": True}, {"id": "db", "part": "standby"}]
     entries += [source(id="mail", automatic=True), {"id": "vault", "part": "ended", "cluster": "lab", "automatic": None}]
