@@ -117,7 +117,8 @@ controlplane:
         - With O(packages=true) each unit has its C(package), and is C(stale) if it was started before that package was installed, or is
           stopped.
         - V(galera) also has C(guard), the latest decision of C(footprint-galera-guard) (C(action), C(reason), C(waits_for)), with C(age_seconds), which are
-          C(null) if it does not run, C(isolated), and C(failed), why it gave up; and C(reversed), when the server last logged that newer data was replaced.
+          C(null) if it does not run, C(isolated), and C(failed), why it gave up; and C(reversed), when the server last logged that newer data
+          was replaced, or V(unknown) if its journal cannot be read.
         - The facts of V(galera) are those of RV(reduced.footprint.galera_info#module:galera). V(rabbitmq) has C(members), C(running),
           C(partitions), C(alarms), C(maintenance) (state of each member), C(drained) (whether this one is in maintenance mode) and
           C(version). V(load_balancer) has C(virtual_addresses), those C(held) by this host, the last state

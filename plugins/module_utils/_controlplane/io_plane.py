@@ -25,6 +25,7 @@ GUARD = pathlib.Path("/etc/systemd/system/footprint-galera-guard.service")
 GUARD_STATE = pathlib.Path("/run/footprint-galera/state.json")
 #: What a server logs when others continue without the newer changes that it has.
 REVERSING = "Reversing history"
+UNKNOWN = "unknown"
 _FIELDS = "Id,LoadState,ActiveState,SubState,MainPID,ActiveEnterTimestamp,InvocationID,FragmentPath,SourcePath"
 _BLOCK = re.compile(r"virtual_ipaddress(?:_excluded)?\s*\{([^}]*)\}")
 _COMMENT = re.compile(r"[#!].*$", re.MULTILINE)
@@ -175,13 +176,13 @@ def galera_guard(unit: pathlib.Path = GUARD, state: pathlib.Path = GUARD_STATE) 
 
 
 def galera_reversed(timeout: float = 20) -> str | None:
-    """Return when (UTC) a member was last asked to replace newer data by older, within a day; ``None`` if it was not, or if that is unknown."""
+    """Return when (UTC) a member was last asked to replace newer data by older, within a day; ``None`` if it was not, ``unknown`` without its journal."""
     argv = ["journalctl", "--quiet", "--no-pager", "--output=json", "--output-fields=MESSAGE", "--unit=mariadb.service", "--since=-1d", "--lines=1"]
     try:
-        entry = json.loads(run([*argv, f"--grep={REVERSING}"], timeout=timeout, ok=(0, 1)).stdout or "{}")
-        return _time(int(entry["__REALTIME_TIMESTAMP"]) // 1000000)
+        output = run([*argv, f"--grep={REVERSING}"], timeout=timeout, ok=(0, 1)).stdout
+        return _time(int(json.loads(output)["__REALTIME_TIMESTAMP"]) // 1000000) if output else None
     except (CommandError, ValueError, TypeError, KeyError):
-        return None
+        return UNKNOWN
 
 
 def rabbitmq(timeout: float = 20) -> dict[str, t.Any] | None:

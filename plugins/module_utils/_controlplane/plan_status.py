@@ -290,7 +290,9 @@ def _reversed(looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> t.Iterator
     """Report members that were asked to replace newer data by older."""
     for name, look in sorted(looks.items()):
         at = (((look or {}).get("services") or {}).get("galera") or {}).get("reversed")
-        if at:
+        if at == "unknown":
+            yield Line(f"database {name}", True, "its journal cannot be searched for lost rows ('Reversing history')", note=True)
+        elif at:
             text = f"its log has 'Reversing history' at {at}: acknowledged rows may be lost (see docs/database.md)"
             yield Line(f"database {name}", False, text, state=plan_controlplane.DEGRADED)
 

@@ -252,7 +252,7 @@ def test_the_guard_of_the_database(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize(
     ("output", "expected"),
-    [("", None), ('{"__REALTIME_TIMESTAMP": "1767225600000000", "MESSAGE": "x"}\n', "2026-01-01T00:00:00Z"), ("nonsense", None), (None, None)],
+    [("", None), ('{"__REALTIME_TIMESTAMP": "1767225600000000", "MESSAGE": "x"}\n', "2026-01-01T00:00:00Z"), ("nonsense", "unknown"), (None, "unknown")],
 )
 def test_a_loss_in_the_log_of_the_database(monkeypatch: pytest.MonkeyPatch, output: str | None, expected: str | None) -> None:
     def run(argv: list[str], **unused: t.Any) -> t.Any:

@@ -229,6 +229,13 @@ def test_a_loss_in_the_log_of_a_database() -> None:
     assert line.startswith("DEGRADED database c2: its log has 'Reversing history' at 2026-01-01T00:00:00Z") and report["state"] == "degraded"
 
 
+def test_a_log_that_cannot_be_read_is_reported() -> None:
+    found = copy.deepcopy(HEALTHY)
+    found["controllers"]["c2"]["look"]["services"]["galera"]["reversed"] = "unknown"
+    report = build_status(found)
+    assert report["ok"] and any("database c2: its journal cannot be searched for lost rows" in text for text in report["lines"])
+
+
 def test_an_empty_footprint_is_no_failure() -> None:
     report = build_status({})
     assert report["ok"]
