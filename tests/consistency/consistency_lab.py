@@ -103,8 +103,8 @@ class ConsistencyLab(WitnessLab):
         return dict(line.split("\t", 1) for line in self.run(name, ["mariadb", "-BN"], stdin=statements).splitlines())
 
     def log(self, name: str) -> str:
-        """Return what the database of a machine logged since it was booted."""
-        units = ("mariadb.service", "footprint-galera-guard.service", "garbd@*.service")
+        """Return what the database and the broker of a machine logged since it was booted."""
+        units = ("mariadb.service", "footprint-galera-guard.service", "garbd@*.service", "rabbitmq-server.service", "footprint-rabbitmq-guard.service")
         return self.run(name, ["journalctl", "--no-pager", *(f"--unit={unit}" for unit in units)], check=False)
 
     # faults -------------------------------------------------------------------------------------------------------------

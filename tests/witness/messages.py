@@ -76,6 +76,9 @@ class Messages:
 
     def lost(self) -> int:
         """Take all messages, and return how many of the confirmed ones are missing."""
+        if not self.confirmed():
+            # the client may have been stopped before a member accepted the queue
+            return 0
         there: set[int] = set()
 
         def taken() -> bool:
