@@ -91,7 +91,7 @@ def environment() -> str:
     core = ".".join(importlib.metadata.version("ansible-core").split(".")[:2])
     kvm = "with" if os.access("/dev/kvm", os.R_OK | os.W_OK) else "without"
     chosen = "".join(f", {name}={os.environ[name]}" for name in CHOICES if name in os.environ)
-    return f"{system['ID']} {system.get('VERSION_ID', '')} {platform.machine()} {kvm} KVM, Python {python}, ansible-core {core}{chosen}"
+    return f"{system['ID']} {system.get('VERSION_ID', '')} {platform.machine()} {kvm} /dev/kvm, Python {python}, ansible-core {core}{chosen}"
 
 
 def clean_commit() -> str:
