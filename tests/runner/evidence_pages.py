@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 import evidence
+import module_tests
 import workspace
 from engine import Gate
 
@@ -64,7 +65,7 @@ def page(entries: t.Mapping[str, evidence.Entry], gates: t.Sequence[Gate]) -> st
                 entry = entries.get(gate.name)
                 minutes, where = (f"{entry['seconds'] / 60:.1f}", entry["environment"]) if entry else ("", "")
                 lines.append(f"| `{gate.name}` | {gate.title} | {_shown(entry)} | {minutes} | {where} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", "## Modules", "", "The folders of tests that name a module, or a playbook or role that uses it:", "", module_tests.table()])
 
 
 def readme(text: str, entries: t.Mapping[str, evidence.Entry]) -> str:

@@ -16,7 +16,7 @@ import typing as t
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "runner"))
+sys.path[:0] = [str(ROOT / "tests" / "runner"), str(ROOT / "tests" / "support")]
 
 import engine  # noqa: E402
 import evidence  # noqa: E402
@@ -145,7 +145,7 @@ def test_the_stalest_long_gate_that_fits_is_chosen(world: World, monkeypatch: py
 
     assert [chosen(minutes) for minutes in (40, 45, 50, 52)] == ["much", "much", "little", ""]
     since["little"] = None  # type: ignore[assignment]
-    assert chosen(40) == "little", "a commit that nobody knows is the oldest"
+    assert chosen(40) == "little", "an unknown commit is the oldest"
     world.machine = "debian 13"
     assert chosen(0) == "", "how long it takes on another class of machine says nothing"
 
@@ -224,7 +224,7 @@ def test_pages_are_current() -> None:
     assert evidence_pages.readme(text, known) == text, hint
 
 
-def test_pages_tell_current_stale_and_missing() -> None:
+def test_pages_show_current_stale_and_missing() -> None:
     kept = json.loads(entries(units=200, e2e=2000))
     kept["units"]["commits_since"], kept["e2e"]["commits_since"] = 0, 4
     text = evidence_pages.systems(kept)
