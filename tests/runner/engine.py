@@ -28,7 +28,7 @@ if t.TYPE_CHECKING:
     from evidence import Evidence
 
 NICE = "10"
-INTERRUPTED = "interrupted"
+INTERRUPTED, NOT_REACHED = "interrupted", "not reached"
 MAIN, BESIDE, ASIDE = LANES = ("main", "beside", "aside")
 _CONSOLE = threading.Lock()
 
@@ -352,7 +352,7 @@ def run_all(gates: t.Sequence[Gate], output: pathlib.Path, evidence: Evidence | 
         for number, handler in before.items():
             signal.signal(number, handler)
     reached = {name: outcome for lane in lanes for name, outcome in lane.outcomes.items()}
-    outcomes = [reached.get(gate.name) or Outcome(gate.name, Count(failed=1), remark="not reached") for gate in gates]
+    outcomes = [reached.get(gate.name) or Outcome(gate.name, Count(failed=1), remark=NOT_REACHED) for gate in gates]
     total = sum((outcome.count for outcome in outcomes), Count())
     if total.passed + total.failed == 0:
         total = Count(failed=1)

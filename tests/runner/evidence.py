@@ -25,7 +25,7 @@ import typing as t
 
 import workspace
 from counts import Count
-from engine import Gate, Outcome
+from engine import NOT_REACHED, Gate, Outcome
 
 FILE = workspace.ROOT / "tests" / "evidence.json"
 #: What is made from the evidence.
@@ -37,10 +37,13 @@ PRODUCT = (
 )
 #: A gate that took less is not worth reusing.
 SHORT = 120.0
+#: Older evidence is not reused: packages of the distribution and images, which are no inputs, have changed.
+DAYS = 14
 #: Seconds after the start of a run at which a long gate is ended, so that the whole of it, with set-up and cleanup, stays below 70 minutes.
 LIMIT = 64 * 60.0
 #: A long gate is started only if this times its recorded duration fits.
 MARGIN = 1.25
+EARLIER = "passed in an earlier run"
 #: Variables that change what a gate runs.
 CHOICES = ("LAB_RELEASE", "ROUNDS", "SEED")
 _FOLDER = re.compile(r"\"tests\" / \"(\w+)\"|\bfrom tests\.(\w+)|\btests/(\w+)/")
@@ -173,9 +176,11 @@ class Evidence:
         self._began[gate.name] = now = self._digest(gate)
         entry = self._entries["local"].get(gate.name)
         if self._resume and entry and entry["inputs"] == now:
-            return Outcome(gate.name, Count(entry["passed"], 0, entry["skipped"]), entry["seconds"], "passed in an earlier run")
+            return Outcome(gate.name, Count(entry["passed"], 0, entry["skipped"]), entry["seconds"], EARLIER)
         entry = self._entries["committed"].get(gate.name)
-        if self._reuse and entry and entry["seconds"] >= SHORT and entry["inputs"] == now and entry["environment"] == self._environment:
+        since = (datetime.date.today() - datetime.timedelta(days=DAYS)).isoformat()
+        same = self._reuse and entry and entry["inputs"] == now and entry["environment"] == self._environment
+        if same and entry["seconds"] >= SHORT and entry["date"] >= since:
             return Outcome(gate.name, remark=f"reused: {entry['passed']} passed on {entry['date']} at {entry['commit'][:8]}")
         return None
 
@@ -213,8 +218,10 @@ class Evidence:
     def lines(self, outcomes: t.Sequence[Outcome]) -> list[str]:
         """Return what ran, what was reused, what is stale and what was never recorded, as the last lines of a run."""
         reused = {one.name: one.remark for one in outcomes if one.remark.startswith("reused: ")}
-        ran = [one.name for one in outcomes if one.name not in reused]
+        ran = [one.name for one in outcomes if one.name not in reused and one.remark not in (EARLIER, NOT_REACHED)]
         found = [f"ran: {', '.join(ran) or 'nothing'}", *(f"{remark.replace(': ', f': {name}, ', 1)}" for name, remark in reused.items())]
+        if earlier := [one.name for one in outcomes if one.remark == EARLIER]:
+            found.append(f"{EARLIER}: {', '.join(earlier)}")
         if self._write and not self._start:
             found.append("nothing was recorded: the checkout has changes that are not committed")
         others = [gate for gate in self._gates if gate.name not in {one.name for one in outcomes}]

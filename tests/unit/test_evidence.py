@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -85,7 +86,7 @@ def test_a_failure_removes_earlier_evidence(world: World) -> None:
     assert world.committed() == {}
 
 
-@pytest.mark.parametrize("case", ["same", "inputs", "machine", "short", "not wanted", "damaged"])
+@pytest.mark.parametrize("case", ["same", "inputs", "machine", "old", "short", "not wanted", "damaged"])
 def test_only_the_same_inputs_on_the_same_class_of_machine_are_reused(
     case: str, world: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,6 +96,10 @@ def test_only_the_same_inputs_on_the_same_class_of_machine_are_reused(
         world.inputs["long"] = "i2"
     elif case == "machine":
         world.machine = "debian 13"
+    elif case == "old":
+        entries_now = world.committed()
+        entries_now["long"]["date"] = "2026-01-01"
+        evidence.save(world.tmp / "evidence.json", entries_now)
     elif case == "short":
         monkeypatch.setattr(evidence, "SHORT", 60.0)
     elif case == "damaged":
@@ -119,6 +124,12 @@ def test_what_did_not_run_is_named(world: World, capsys: pytest.CaptureFixture[s
     lines = capsys.readouterr().out.splitlines()
     date = world.committed()["old"]["date"]
     assert lines[-4:] == ["ran: ran", f"stale: old, shown on {date} at c1", "not run, and not recorded: never", "1 passed, 0 failed"]
+
+
+def test_what_an_earlier_run_passed_did_not_run(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    engine.run_all([world.gate("one")], world.tmp, world.evidence())
+    engine.run_all([world.gate("one"), world.gate("two")], world.tmp, world.evidence(resume=True))
+    assert capsys.readouterr().out.splitlines()[-3:] == ["ran: two", "passed in an earlier run: one", "2 passed, 0 failed"]
 
 
 def test_nothing_recorded_is_said(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -268,6 +279,29 @@ def _steps(gate: engine.Gate) -> t.Iterator[engine.Step]:
     function = gate.steps.__closure__ or ()
     inner = next((cell.cell_contents for cell in function if isinstance(cell.cell_contents, engine.Gate)), gate)
     yield from inner.steps()
+
+
+@pytest.mark.parametrize(
+    ("argv", "chosen", "reuse", "extra"),
+    [
+        ([], "", True, "the stalest"),
+        ([], "none", False, None),
+        ([], "torture-move-keys", True, "torture-move-keys"),
+        (["--suite", "torture"], "", False, None),
+        (["--only", "docs"], "", False, None),
+    ],
+)
+def test_the_variable_evidence_chooses(argv: list[str], chosen: str, reuse: bool, extra: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: dict[str, t.Any] = {}
+    monkeypatch.setattr(gates.os, "environ", {"EVIDENCE": chosen} if chosen else {})
+    monkeypatch.setattr(gates.leftovers, "run", contextlib.nullcontext)
+    monkeypatch.setattr(gates, "run_all", lambda names, _output, kept, more: seen.update(names=names, kept=kept, more=more) or 0)
+    monkeypatch.setattr(evidence.Evidence, "stalest", lambda *_unused: engine.Gate("the stalest", "", list, frozenset()))
+    assert gates.main(argv) == 0
+    more = seen["more"]
+    assert (more.choose(0.0).name if more else None) == extra and seen["kept"]._reuse is reuse
+    # only a gate that a person chose may take as long as it wants
+    assert more is None or more.limit == (float("inf") if chosen else evidence.LIMIT)
 
 
 def test_a_name_chooses_a_gate_or_all_that_begin_so() -> None:
