@@ -9,7 +9,7 @@ SHELL := /bin/bash
 SETUP := scripts/setup || { echo "0 passed, 1 failed"; exit 1; }
 GATES := .venv/bin/python tests/runner/gates.py
 
-.PHONY: help setup check test torture bench demo docs clean distclean
+.PHONY: help setup check test evidence torture bench demo docs clean distclean
 
 help: ## this text
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,13 +21,17 @@ check: ## for use during development: unit tests, and checks of what changed sin
 	@rm -f tests/output/summary.txt; $(SETUP)
 	@$(GATES) --suite check
 
-test: ## everything: units, lint, sanity, artifact, real libvirt, the lab, the whole flow
+test: ## every routine gate that is not current in tests/evidence.json, and a long one if it fits; EVIDENCE=GATE chooses it, EVIDENCE=none runs all routine gates and no other
 	@rm -f tests/output/summary.txt; $(SETUP)
 	@$(GATES) --suite test
 
-torture: ## every long matrix, for a day; ROUNDS=3 times the whole flow; RESUME=1 continues a run that was interrupted
+evidence: ## make test from a checkout without changes, which records what passes; GATE=NAME only this gate, or those whose names begin so
 	@rm -f tests/output/summary.txt; $(SETUP)
-	@$(GATES) --suite torture $(if $(RESUME),--resume)
+	@$(GATES) --evidence $(if $(GATE),--only $(GATE))
+
+torture: ## every long matrix, for a day; ROUNDS=3 times the whole flow; recorded like make evidence; RESUME=1 continues a run that was interrupted
+	@rm -f tests/output/summary.txt; $(SETUP)
+	@$(GATES) --suite torture --evidence $(if $(RESUME),--resume)
 
 bench: ## vm_define compared with its peer, a minimal module and a ping: a table of ratios (QUICK=1 only shows that it works)
 	@scripts/setup

@@ -13,6 +13,7 @@ short_description: Variables of the playbooks of this collection
 description:
   - Returns the argument specification of playbooks, and messages about variables with invalid values and about variables that start with the name
     of a playbook or, on any host, of a role of this collection but are none of its variables, for example because they are misspelled.
+  - A variable with the prefix of a role that resembles none of its variables is a warning, because something else may use it.
   - Variables that playbooks have in common, such as C(footprint_takeover), are always included.
   - The names C(status) and C(site) are ordinary words. Variables that start with them and do not resemble a variable of the playbook
     are accepted.
@@ -47,6 +48,7 @@ import typing as t
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.lookup import LookupBase
+from ansible.utils.display import Display
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_names
 
 _SPECS = os.path.join(os.path.dirname(__file__), "..", "..", "playbooks", "argument_specs")
@@ -74,7 +76,10 @@ class LookupModule(LookupBase):
             unknown += complaints(name, mine, variables or {}) if name != _SHARED else []
             options.update(mine)
         hosts = (variables or {}).get("hostvars") or {}
-        unknown += run_names.unknown_variables({name: hosts[name] for name in hosts}, run_names.known_variables())
+        errors, warnings = run_names.unknown_variables({name: hosts[name] for name in hosts}, run_names.known_variables())
+        for message in warnings:
+            Display().warning(message)
+        unknown += errors
         given = {name: self._templar.template(variables[name]) for name in options if name in (variables or {})}
         return [{"options": options, "unknown": unknown, "invalid": invalid(options, given)}]
 

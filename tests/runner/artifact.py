@@ -15,7 +15,7 @@ import tarfile
 import typing as t
 
 #: Files in the root of the artifact.
-FILES = frozenset({"CHANGELOG.md", "CONTRIBUTING.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "bindep.txt"})
+FILES = frozenset({"CHANGELOG.md", "CONTRIBUTING.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "SECURITY.md", "bindep.txt"})
 #: Folder → types of its files.
 TYPES = {
     "awx": {".md", ".yml"},

@@ -23,9 +23,12 @@ import typing as t
 
 import processes
 from counts import Count, count_exit, count_junit, table
-from record import Record
+
+if t.TYPE_CHECKING:
+    from evidence import Evidence
 
 NICE = "10"
+INTERRUPTED, NOT_REACHED = "interrupted", "not reached"
 MAIN, BESIDE, ASIDE = LANES = ("main", "beside", "aside")
 _CONSOLE = threading.Lock()
 
@@ -63,6 +66,7 @@ class Gate:
     :arg cleanup: commands that always run afterwards; they are not counted as tests, but a failing one is a failure.
     :arg lane: ``BESIDE``: shares no resources with other gates, so it runs in parallel;
         ``ASIDE``: needs processors and has no time-dependent tests, so it also has lower priority.
+    :arg inputs: paths that can change its result besides the product, as git pathspecs; see ``evidence.inputs``.
     """
 
     name: str
@@ -71,6 +75,19 @@ class Gate:
     suites: frozenset[str]
     cleanup: t.Callable[[], t.Iterable[Step]] = tuple
     lane: str = MAIN
+    inputs: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Extra:
+    """A gate after the others.
+
+    :arg choose: gets the seconds that the others took; ``None``: no gate fits.
+    :arg limit: seconds after the start of the run at which it is ended.
+    """
+
+    choose: t.Callable[[float], Gate | None]
+    limit: float = float("inf")
 
 
 @dataclasses.dataclass
@@ -118,12 +135,14 @@ class Lane(threading.Thread):
     :arg back: run its commands with lower priority.
     """
 
-    def __init__(self, gates: t.Sequence[Gate], logs: pathlib.Path, before: t.Sequence[Lane] = (), back: bool = False, record: Record | None = None) -> None:
+    def __init__(
+        self, gates: t.Sequence[Gate], logs: pathlib.Path, before: t.Sequence[Lane] = (), back: bool = False, evidence: Evidence | None = None
+    ) -> None:
         super().__init__(name=gates[0].lane if gates else MAIN, daemon=True)
         self.outcomes: dict[str, Outcome] = {}
         self._gates = gates
         self._back = back
-        self._record = record
+        self._evidence = evidence
         self._zero = time.monotonic()
         self._logs = logs
         self._before = before
@@ -135,14 +154,11 @@ class Lane(threading.Thread):
         for gate in self._gates:
             if self._stopped.is_set():
                 return
-            before = self._record and self._record.passed(gate.name)
-            if before:
-                self.outcomes[gate.name] = Outcome(gate.name, *before, remark="passed in an earlier run")
-                continue
             try:
-                outcome = self.outcomes[gate.name] = self._gate(gate)
-                if self._record:
-                    self._record.add(gate.name, outcome.count, outcome.seconds)
+                known = self._evidence and self._evidence.known(gate)
+                outcome = self.outcomes[gate.name] = known or self._gate(gate)
+                if self._evidence and not known and not self._stopped.is_set():
+                    self._evidence.add(gate, outcome.count, outcome.seconds)
             except BaseException as error:  # a lane must not end without an outcome
                 self.outcomes[gate.name] = Outcome(gate.name, Count(failed=1), remark=f"broken gate: {error!r}")
 
@@ -169,7 +185,7 @@ class Lane(threading.Thread):
                 outcome.count += count
                 outcome.remark = outcome.remark or remark
         except Interrupted:
-            outcome.remark = "interrupted"
+            outcome.remark = INTERRUPTED
             outcome.count += Count(failed=1)
         except Exception as error:  # a broken gate is a failure, the other gates still run
             log.line(f"the gate raised an error: {error!r}")
@@ -268,47 +284,75 @@ def _step_back(pid: int) -> None:
         pass  # it has already ended, or the kernel has no autogroups
 
 
-def _lanes(gates: t.Sequence[Gate], logs: pathlib.Path, record: Record | None) -> list[Lane]:
+def _lanes(gates: t.Sequence[Gate], logs: pathlib.Path, evidence: Evidence | None) -> list[Lane]:
     """Return the lanes with gates; the first one is shown immediately, and a single one runs with normal priority."""
     lanes: list[Lane] = []
     for name in LANES:
         its = [gate for gate in gates if gate.lane == name]
         if its:
-            lanes.append(Lane(its, logs, tuple(lanes), back=bool(lanes) and name == ASIDE, record=record))
+            lanes.append(Lane(its, logs, tuple(lanes), back=bool(lanes) and name == ASIDE, evidence=evidence))
     return lanes
 
 
-def run_all(gates: t.Sequence[Gate], output: pathlib.Path, record: Record | None = None) -> int:
+def _finish(lanes: t.Sequence[Lane], interrupted: threading.Event, until: float = float("inf")) -> bool:
+    """Run lanes until they end, are interrupted, or a time of the monotonic clock.
+
+    :returns: whether the time ended them.
+    """
+    for lane in lanes:
+        lane.start()
+    stopping: list[threading.Thread] = []
+    late = False
+    while any(lane.is_alive() for lane in lanes):
+        late = late or time.monotonic() > until
+        # Only once: a second Ctrl-C must not interrupt the cleanup.
+        if (interrupted.is_set() or late) and not stopping:
+            stopping = [threading.Thread(target=lane.stop) for lane in lanes]
+            for thread in stopping:
+                thread.start()
+        for lane in lanes:
+            lane.join(0.1)
+    return late and not interrupted.is_set()
+
+
+def _run_extra(extra: Extra, began: float, lanes: list[Lane], output: pathlib.Path, evidence: Evidence | None, interrupted: threading.Event) -> list[Gate]:
+    """Run the gate that is chosen when all others have ended. One that is ended by the limit counts as skipped: it neither passed nor failed."""
+    gate = None if interrupted.is_set() else extra.choose(time.monotonic() - began)
+    if not gate:
+        return []
+    lanes.append(Lane([gate], output / "gates", evidence=evidence))
+    late = _finish(lanes[-1:], interrupted, began + extra.limit)
+    outcome = lanes[-1].outcomes.get(gate.name)
+    if late and outcome and outcome.remark == INTERRUPTED:
+        outcome.count = dataclasses.replace(outcome.count, failed=outcome.count.failed - 1, skipped=outcome.count.skipped + 1)
+        outcome.remark = f"ended after {extra.limit / 60:.0f} minutes of the whole run"
+    return [gate]
+
+
+def run_all(gates: t.Sequence[Gate], output: pathlib.Path, evidence: Evidence | None = None, extra: Extra | None = None) -> int:
     """Run gates, print the table and the total count.
 
     :arg output: directory for logs, reports and ``summary.txt`` (the count again).
-    :arg record: keeps which gates passed, and knows those that need not run again.
+    :arg evidence: keeps which gates passed, and knows those that need not run again.
+    :arg extra: one more gate, if one fits after the others.
     :returns: exit code, 0 only if nothing failed and something passed.
     """
     summary = output / "summary.txt"
     output.mkdir(parents=True, exist_ok=True)
     summary.unlink(missing_ok=True)
-    lanes = _lanes(gates, output / "gates", record)
+    lanes = _lanes(gates, output / "gates", evidence)
     interrupted = threading.Event()
     before = {number: signal.signal(number, lambda *_unused: interrupted.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     began = time.monotonic()
     try:
-        for lane in lanes:
-            lane.start()
-        stopping: list[threading.Thread] = []
-        while any(lane.is_alive() for lane in lanes):
-            # Only once: a second Ctrl-C must not interrupt the cleanup.
-            if interrupted.is_set() and not stopping:
-                stopping = [threading.Thread(target=lane.stop) for lane in lanes]
-                for thread in stopping:
-                    thread.start()
-            for lane in lanes:
-                lane.join(0.1)
+        _finish(lanes, interrupted)
+        if extra:
+            gates = [*gates, *_run_extra(extra, began, lanes, output, evidence, interrupted)]
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
     reached = {name: outcome for lane in lanes for name, outcome in lane.outcomes.items()}
-    outcomes = [reached.get(gate.name) or Outcome(gate.name, Count(failed=1), remark="not reached") for gate in gates]
+    outcomes = [reached.get(gate.name) or Outcome(gate.name, Count(failed=1), remark=NOT_REACHED) for gate in gates]
     total = sum((outcome.count for outcome in outcomes), Count())
     if total.passed + total.failed == 0:
         total = Count(failed=1)
@@ -320,5 +364,7 @@ def run_all(gates: t.Sequence[Gate], output: pathlib.Path, record: Record | None
             print(f"failed: {one.name}: {name}")
     slowest = sorted(outcomes, key=lambda one: one.seconds, reverse=True)[:3]
     print(f"{time.monotonic() - began:.0f} s, slowest: {', '.join(f'{one.name} {one.seconds:.0f} s' for one in slowest)}; logs: {output}")
+    for line in evidence.lines(outcomes) if evidence else ():
+        print(line)
     print(total, flush=True)
     return 130 if interrupted.is_set() else 1 if total.failed else 0

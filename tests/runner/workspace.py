@@ -42,7 +42,7 @@ sys.exit(subprocess.call([sys.executable, "-m", "pip", "install"] + [word for wo
 '''
 
 
-def _git(*arguments: str, cwd: pathlib.Path = ROOT) -> str:
+def git(*arguments: str, cwd: pathlib.Path = ROOT) -> str:
     who = ["-c", "user.name=checks", "-c", "user.email=checks@localhost", "-c", "core.hooksPath=/dev/null"]
     done = subprocess.run(["git", "-c", f"safe.directory={cwd}", *who, *arguments], cwd=cwd, check=True, stdout=subprocess.PIPE, encoding="utf-8")
     return done.stdout
@@ -50,7 +50,7 @@ def _git(*arguments: str, cwd: pathlib.Path = ROOT) -> str:
 
 def tracked() -> list[str]:
     """Return the paths of all files that are part of the repository, or would be after ``git add``."""
-    listed = _git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    listed = git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
     return sorted({name for name in listed if name and (ROOT / name).is_file()})
 
 
@@ -60,9 +60,9 @@ def changed(base: str | None = None) -> list[str]:
     :arg base: the commit; by default where the branch left its upstream, and without one the commit before this one.
     """
     if not base:
-        upstream = _git("for-each-ref", "--format=%(upstream)", _git("rev-parse", "--symbolic-full-name", "HEAD").strip()).strip()
-        base = _git("merge-base", "HEAD", upstream).strip() if upstream else _git("rev-list", "--max-count=2", "HEAD").split()[-1]
-    listed = _git("diff", "--name-only", "-z", base) + _git("ls-files", "--others", "--exclude-standard", "-z")
+        upstream = git("for-each-ref", "--format=%(upstream)", git("rev-parse", "--symbolic-full-name", "HEAD").strip()).strip()
+        base = git("merge-base", "HEAD", upstream).strip() if upstream else git("rev-list", "--max-count=2", "HEAD").split()[-1]
+    listed = git("diff", "--name-only", "-z", base) + git("ls-files", "--others", "--exclude-standard", "-z")
     return [name for name in listed.split("\0") if name and (ROOT / name).is_file() and not (ROOT / name).is_symlink()]
 
 
@@ -109,9 +109,9 @@ def _refresh() -> pathlib.Path:
         if relative.parts and not any(here.iterdir()):
             here.rmdir()
     if not (COPY / ".git").is_dir():
-        _git("init", "--quiet", "--initial-branch=main", cwd=COPY)
-    _git("add", "--all", cwd=COPY)
-    _git("commit", "--quiet", "--allow-empty", "--no-verify", "--message", "what is checked", cwd=COPY)
+        git("init", "--quiet", "--initial-branch=main", cwd=COPY)
+    git("add", "--all", cwd=COPY)
+    git("commit", "--quiet", "--allow-empty", "--no-verify", "--message", "what is checked", cwd=COPY)
     return COPY
 
 
@@ -119,9 +119,9 @@ def clone(target: pathlib.Path) -> None:
     """Clone the repository as ``git clone`` does, and apply uncommitted changes; links stay links."""
     shutil.rmtree(target, ignore_errors=True)
     target.parent.mkdir(parents=True, exist_ok=True)
-    _git("clone", "--quiet", "--no-hardlinks", str(ROOT), str(target))
-    here = {name for name in _git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0") if name and os.path.lexists(ROOT / name)}
-    for name in _git("ls-files", "-z", cwd=target).split("\0"):
+    git("clone", "--quiet", "--no-hardlinks", str(ROOT), str(target))
+    here = {name for name in git("ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0") if name and os.path.lexists(ROOT / name)}
+    for name in git("ls-files", "-z", cwd=target).split("\0"):
         if name and name not in here:
             (target / name).unlink()
     for name in here:

@@ -2,24 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which tests run which module: the table in CONTRIBUTING.md.
+"""Which tests run which module: a table in docs/evidence.md.
 
-    python tests/support/module_tests.py
-
-updates it between its two marks. A module counts as tested by a file that names the module, or a playbook or role that uses it, and by the
-unit tests of what it imports.
+A module counts as tested by a file that names the module, or a playbook or role that uses it, and by the unit tests of what it imports.
 """
 
 from __future__ import annotations
 
 import pathlib
 import re
-import sys
-import typing as t
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TARGET = ROOT / "CONTRIBUTING.md"
-BEGIN, END = "<!-- modules and their tests: begin -->\n", "<!-- modules and their tests: end -->\n"
 _IMPORT = re.compile(r"^ *from ansible_collections\.reduced\.footprint\.plugins\.module_utils\.([\w.]+) import", re.MULTILINE)
 #: Folders of tests on real parts, as a person calls them.
 REAL = ("integration", "storage", "templates", "drift", "torture", "canary", "network", "lvm", "metal", "move", "source", "add_server", "replace",
@@ -67,20 +60,3 @@ def table() -> str:
         real = [name for name, text in texts.items() if any(re.search(rf"{re.escape(each)}(?![\w])", text) for each in names)]
         rows.append(f"| `{path.stem}` | {', '.join(f'`{each}`' for each in _units(path.stem))} | {', '.join(real)} |")
     return "\n".join(rows) + "\n"
-
-
-def current() -> str:
-    """The table that CONTRIBUTING.md has."""
-    return TARGET.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
-
-
-def main(unused: t.Sequence[str]) -> int:
-    """Write the table."""
-    text = TARGET.read_text("utf-8")
-    before, _begin, rest = text.partition(BEGIN)
-    TARGET.write_text(before + BEGIN + table() + END + rest.partition(END)[2], "utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

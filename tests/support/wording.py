@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 #: What is read.
 FOLDERS = (
     "plugins", "roles", "playbooks", "docs", "awx", "changelogs", "meta", "lab", "benchmarks", "extensions", "tests",
-    "README.md", "CONTRIBUTING.md", "galaxy.yml",
+    "README.md", "CONTRIBUTING.md", "SECURITY.md", ".github", "galaxy.yml",
 )
 #: What is not read, as patterns of paths, and why.
 EXCLUDED: t.Mapping[str, str] = {

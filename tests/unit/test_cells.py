@@ -49,7 +49,7 @@ def test_state_of_the_code_ignores_documentation_only(path: str, same: bool, tmp
         return "\0".join(str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*") if each.is_file())
 
     monkeypatch.setattr(workspace, "ROOT", tmp_path)
-    monkeypatch.setattr(workspace, "_git", listed)
+    monkeypatch.setattr(workspace, "git", listed)
     put("plugins/a.py", "1")
     before = workspace.code_state()
     put(path, "2")
@@ -57,9 +57,9 @@ def test_state_of_the_code_ignores_documentation_only(path: str, same: bool, tmp
 
 
 def test_matrices_that_can_be_resumed_have_the_option() -> None:
-    from tests.runner import gates  # pylint: disable=import-outside-toplevel
+    from tests.runner import long_gates  # pylint: disable=import-outside-toplevel
 
-    for script in gates.RESUMABLE:
+    for script in long_gates.RESUMABLE:
         matrix = workspace.ROOT / "tests" / "torture" / f"migration_{script}.py"
         done = subprocess.run([workspace.BIN / "python", matrix, "--help"], capture_output=True, check=True)
         assert b"--resume" in done.stdout

@@ -36,11 +36,3 @@ def test_a_machine_of_another_server_is_refused(tmp_path: pathlib.Path, recorded
     code, output = ControlNode(tmp_path).play(TASKS, **given)
     assert (code == 0) is good, output
     assert good or "metal2 (192.0.2.12) answers as the machine that was provisioned as metal1" in " ".join(output.split())
-
-
-@pytest.mark.parametrize("playbook", ["provision_virt", "spawn_vms"])
-def test_it_is_checked_before_anything_is_changed(playbook: str) -> None:
-    plays = yaml.safe_load((ROOT / f"playbooks/{playbook}.yml").read_text("utf-8"))
-    tasks = plays[0]["pre_tasks"]
-    place = [task.get("ansible.builtin.import_tasks") for task in tasks].index("tasks/check_machine.yml")
-    assert "ansible.builtin.setup" in tasks[place - 1]

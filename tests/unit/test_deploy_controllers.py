@@ -14,7 +14,6 @@ import sys
 import pytest
 import yaml
 
-from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import BUILT_IN, Service
 from tests.support.control_node import ROOT, ControlNode
 
 
@@ -55,16 +54,3 @@ def test_no_task_asks_whether_it_has_an_address() -> None:
     files = [*ROOT.glob("playbooks/**/*.yml"), *ROOT.glob("roles/*/*/*.yml")]
     asking = re.compile(r"(?<![.\w])ansible_(host|port|user|connection) is (not )?defined")
     assert not [f"{path.relative_to(ROOT)}" for path in files if asking.search(path.read_text("utf-8"))]
-
-
-@pytest.mark.parametrize("service", [service for service in BUILT_IN.values() if service.role], ids=lambda service: service.name)
-def test_the_settings_of_each_service_are_checked_before_the_first_change(service: Service) -> None:
-    # otherwise a wrong setting of the last service ends the run after all others were deployed
-    folder = ROOT / "roles" / service.name / "tasks"
-    assert service.check == (folder / "check.yml").exists()
-    if service.check:
-        main = yaml.safe_load((folder / "main.yml").read_text("utf-8"))
-        included = [task["ansible.builtin.include_role"] for task in main if "ansible.builtin.include_role" in task]
-        shared = {"name": "reduced.footprint.openstack_service", "tasks_from": "main"} in included
-        again = [task["when"] for task in main if task.get("ansible.builtin.include_tasks") == "check.yml"]
-        assert shared or again == ["not footprint_checked | default(false)"]

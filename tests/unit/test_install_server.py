@@ -145,14 +145,6 @@ def test_an_installed_system_is_awaited_where_it_may_listen(control: ControlNode
         assert f"does not answer at 192.0.2.12, port {there}, within 120 s (timed out waiting for ping module)" in " ".join(output.split())
 
 
-def test_the_record_is_removed_before_the_installed_system_starts() -> None:
-    """From then on someone may use it, and a record lets the next run restart the server."""
-    tasks = yaml.safe_load((ROOT / "playbooks/tasks/install_start.yml").read_text("utf-8"))
-    names = [task["name"] for task in tasks]
-    # the boot device before the installation is in the record
-    assert names.index("Restore the boot device") < names.index("Remove the record") < names.index("Power the server on")
-
-
 @pytest.mark.parametrize("playbook", ["install_server", "discover_servers"])
 def test_a_boot_server_that_does_not_exist_is_an_error_before_a_server_is_booted(control: ControlNode, playbook: str) -> None:
     code, output = control.run(f"reduced.footprint.{playbook}", "-e", f"{playbook}_boot_server=deploy9")

@@ -12,8 +12,6 @@ import typing as t
 
 import pytest
 import yaml
-from ansible.parsing.dataloader import DataLoader
-from ansible.template import Templar, trust_as_template
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FILES = sorted(
@@ -56,60 +54,6 @@ def test_no_flag_decides_as_text() -> None:
         code = re.sub(r"(?m)^( *)(?:fail_msg|msg|hint): >-\n(?:\1 +.*\n)+", "", code + "\n")
         found += [f"{path.relative_to(ROOT)}: {' '.join(match).strip()}" for match in misused(code, names)]
     assert found == []
-
-
-def shown(expression: str, **values: t.Any) -> str:
-    """The value of an expression as text."""
-    known = {name: trust_as_template(value) if isinstance(value, str) and "{{" in value else value for name, value in values.items()}
-    return str(Templar(DataLoader(), variables=known).template(trust_as_template(expression)))
-
-
-@pytest.mark.parametrize("given, wanted", [("false", "False"), ("true", "True"), (False, "False")])
-def test_tls_of_the_database_is_not_enabled_by_the_text_false(given: t.Any, wanted: str) -> None:
-    text = (ROOT / "roles/galera/tasks/encryption.yml").read_text("utf-8")
-    (argument,) = re.findall(r"galera_tls_decision\((.*)\) }}", text)
-    assert shown(f"{{{{ {argument} }}}}", galera_tls=given) == wanted
-
-
-@pytest.mark.parametrize(
-    "given, wanted", [("", "fernet,credential"), ([], "fernet,credential"), (None, "fernet,credential"), ("fernet, ", "fernet"), (["credential"], "credential")]
-)
-def test_without_an_answer_all_keys_are_rotated(given: t.Any, wanted: str) -> None:
-    values = yaml.safe_load((ROOT / "roles/keystone/vars/main.yml").read_text("utf-8"))
-    kept = {"__keystone_rotated": values["__keystone_rotated"], "__keystone_repositories": [{"name": "fernet"}, {"name": "credential"}]}
-    assert shown("{{ __keystone_rotated | join(',') }}", keystone_rotate=given, **kept) == wanted
-
-
-def test_the_memory_of_a_witness_is_a_number() -> None:
-    (line,) = [line for line in (ROOT / "roles/rabbitmq/templates/rabbitmq.conf.j2").read_text("utf-8").splitlines() if "vm_memory" in line]
-    assert shown(line.partition(" = ")[2], rabbitmq_witness_memory="320") == "1280MiB"
-
-
-def test_the_time_to_confirm_a_network_is_a_number() -> None:
-    (step,) = [task for task in yaml.safe_load((ROOT / "roles/virt_host/tasks/keep_network.yml").read_text("utf-8")) if "wait_for_connection" in str(task)]
-    assert shown(step["ansible.builtin.wait_for_connection"]["timeout"], virt_host_network_timeout="60") == "120"
-
-
-@pytest.mark.parametrize("given, files", [("", 1), (None, 1), ("debian", 0)])
-def test_without_an_answer_the_test_image_is_uploaded(given: str | None, files: int) -> None:
-    for name in ("verify_cloud_check", "verify_cloud_create"):
-        text = (ROOT / f"playbooks/tasks/{name}.yml").read_text("utf-8")
-        (loop,) = re.findall(r'loop: "({{ __verify_parts.*}})"', text)
-        assert shown(loop.replace(" }}", ") | length }}").replace("{{ ", "{{ ("), verify_cloud_image=given, __verify_parts=["x"]) == str(files)
-
-
-def test_without_an_answer_the_only_external_network_is_used() -> None:
-    (find,) = [one for one in yaml.safe_load((ROOT / "playbooks/tasks/verify_cloud_check.yml").read_text("utf-8")) if "set_fact" in str(one) and "vars" in one]
-    expression = find["ansible.builtin.set_fact"]["__verify_external"]
-    assert shown(expression, verify_cloud_external_network="", __verify_names=["public"]) == "public"
-
-
-@pytest.mark.parametrize("playbook, variable", [("remove_virt_node", "remove_virt_node_quorums"), ("start_standby", "start_standby_witnesses")])
-def test_names_separated_by_commas_are_a_list(playbook: str, variable: str) -> None:
-    # not a list of the characters
-    text = " ".join((ROOT / f"playbooks/{playbook}.yml").read_text("utf-8").split())
-    (expression,) = re.findall(rf"{{{{ \[?{variable}\b[^{{}}]*?split.*?}}}}", text)
-    assert shown(expression, **{variable: "one, two"}) == shown(expression, **{variable: ["one", "two"]}) == "['one', 'two']"
 
 
 def test_an_empty_path_is_no_path() -> None:

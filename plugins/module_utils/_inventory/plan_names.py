@@ -62,15 +62,20 @@ def known_variables(roles: t.Mapping[str, str]) -> dict[str, frozenset[str]]:
     return {"footprint": COMMON, **{role: frozenset((*_OPTION.findall(text), *_MORE.get(role, ()))) for role, text in roles.items()}}
 
 
-def unknown_variable(name: str, known: Known) -> str | None:
-    """Return the hint for a variable that has the prefix of a role and is not one of its variables, ``None`` for any other."""
+def unknown_variable(name: str, known: Known) -> tuple[str, bool] | None:
+    """Return the hint for a variable that has the prefix of a role and is not one of its variables, ``None`` for any other.
+
+    :returns: also whether it is an error: it resembles one of them, or has the prefix of the collection. Others may belong to something else that uses
+        the same inventory, such as kolla-ansible.
+    """
     prefix = max((prefix for prefix in known if name.startswith(f"{prefix}_")), key=len, default=None)
     if prefix is None or name in known[prefix]:
         return None
     # without the prefix, which would make all of them similar
     near = near_miss(name[len(prefix) + 1 :], {each[len(prefix) + 1 :] for each in known[prefix]})
     whose = "this collection" if prefix == "footprint" else f"the role {prefix}"
-    return f"Did you mean {prefix}_{near}?" if near else f"See the variables of {whose}, or list it in {OTHERS} if something else uses it."
+    hint = f"Did you mean {prefix}_{near}?" if near else f"See the variables of {whose}, or list it in {OTHERS} if something else uses it."
+    return hint, bool(near) or prefix == "footprint"
 
 
 def check_settings(settings: t.Mapping[str, t.Any], path: str, known: Known, real: t.Callable[[str], str] = str) -> None:
@@ -90,13 +95,13 @@ def check_settings(settings: t.Mapping[str, t.Any], path: str, known: Known, rea
 def check_variables(named: t.Iterable[tuple[str, str]], known: Known, prefix: str = "") -> None:
     """Check variables, given with their paths.
 
-    :arg prefix: the start of the names that is not written in the input.
+    :arg prefix: the start of the names that is not written in the input; below it, any unknown name is an error.
     :raises InputError: an unknown variable of a role of the collection.
     """
     for name, path in named:
-        hint = unknown_variable(name, known)
-        if hint:
-            raise InputError(f"{name} is not a variable of this collection.", path, hint.replace(f"mean {prefix}", "mean "))
+        unknown = unknown_variable(name, known)
+        if unknown and (unknown[1] or prefix):
+            raise InputError(f"{name} is not a variable of this collection.", path, unknown[0].replace(f"mean {prefix}", "mean "))
 
 
 def check_server(variables: t.Collection[str], path: str, known: Known) -> None:

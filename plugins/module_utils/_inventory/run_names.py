@@ -89,10 +89,11 @@ def check_inventory(groups: t.Mapping[str, t.Sequence[str]], sources: t.Sequence
         raise InputError(f"the inventory has no host (sources: {named}).", None, "Give the path of the inventory with -i, and correct the warnings above.")
 
 
-def unknown_variables(hosts: t.Mapping[str, t.Mapping[str, t.Any]], known: plan_names.Known) -> list[str]:
-    """Return an error for each variable that has the prefix of a role of the collection, but is not one of its variables.
+def unknown_variables(hosts: t.Mapping[str, t.Mapping[str, t.Any]], known: plan_names.Known) -> tuple[list[str], list[str]]:
+    """Return errors and warnings about variables that have the prefix of a role of the collection, but are none of its variables.
 
     :arg hosts: host → its variables.
+    :returns: an error for each that resembles a variable of the role, and one warning about all others.
     """
     found: dict[str, list[str]] = {}
     for host, variables in hosts.items():
@@ -105,10 +106,17 @@ def unknown_variables(hosts: t.Mapping[str, t.Mapping[str, t.Any]], known: plan_
         for name in variables:
             if name.startswith(tuple(known)) and not any(fnmatch.fnmatchcase(name, pattern) for pattern in (*others, *foreign)):
                 found.setdefault(name, []).append(host)
-    errors = []
+    errors, others = [], []
     for name, where in found.items():
-        hint = plan_names.unknown_variable(name, known)
-        if hint:
+        unknown = plan_names.unknown_variable(name, known)
+        if unknown and unknown[1]:
             more = f" and {len(where) - 1} more" if len(where) > 1 else ""
-            errors.append(str(InputError(f"is not a variable of this collection (set for {where[0]}{more}).", name, hint)))
-    return errors
+            errors.append(str(InputError(f"is not a variable of this collection (set for {where[0]}{more}).", name, unknown[0])))
+        elif unknown:
+            others.append(name)
+    if not others:
+        return errors, []
+    return errors, [
+        f"{', '.join(sorted(others))}: not a variable of this collection, has no effect here. "
+        f"List what something else uses in {plan_names.OTHERS}, for example [{sorted(others)[0].partition('_')[0]}_*]."
+    ]

@@ -75,14 +75,6 @@ def test_a_witness_that_cannot_leave_is_refused_first(
     assert ("is left out. Keep it off" in text) is (refused is None and DOWN in (first, second)), output
 
 
-def test_it_is_refused_before_the_packages_are_installed() -> None:
-    names = [one["name"] for one in yaml.safe_load((TASKS / "install.yml").read_text("utf-8"))]
-    assert names.index("Check that the witnesses can leave for a change of TLS") < names.index("Install the packages")
-    assert task("install.yml", "Check that the witnesses can leave for a change of TLS")["when"] == "__galera_tls_decision.changing"
-    play = yaml.safe_load((ROOT / "playbooks/deploy_controllers.yml").read_text("utf-8"))[1]
-    assert play["vars"]["galera_without_witness"] == "{{ deploy_controllers_without_witness | default(false) | bool }}"
-
-
 @pytest.mark.parametrize("live, kept", [(("off", "off"), True), (("both", "off"), True), (("both", None), True), (("on", "on"), False), ((None, None), False)])
 def test_stopped_witnesses_are_started_once_the_members_are_done(live: tuple[str | None, ...], kept: bool, tmp_path: pathlib.Path) -> None:
     decision = galera_tls_decision([{"tls": stage} for stage in live], True)

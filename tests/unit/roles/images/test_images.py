@@ -52,10 +52,3 @@ def test_images_are_fetched_for_new_volumes_only(state: str, fetched: bool, tmp_
     step = {"debug": {"msg": "the images are fetched"}, "when": tasks_of("virt_guests")["Fetch the base images"]["when"]}
     code, output = ControlNode(tmp_path).play([step], virt_guests_state=state, virt_guests_images=[{"name": "one"}])
     assert code == 0 and ("the images are fetched" in output) == fetched, output
-
-
-def test_an_empty_file_is_fetched_again(tmp_path: pathlib.Path) -> None:
-    existing = yaml.safe_load((ROOT / "roles/images/vars/main.yml").read_text("utf-8"))["__images_existing"]
-    files = [{"path": "/srv/images/lost.qcow2", "size": 0}, {"path": "/srv/images/good.qcow2", "size": 4096}]
-    code, output = ControlNode(tmp_path).play([{"debug": {"msg": f"existing: {existing}"}}], __images_found={"files": files})
-    assert code == 0 and "good.qcow2" in output and "lost.qcow2" not in output.partition("existing:")[2], output

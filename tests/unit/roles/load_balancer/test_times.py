@@ -57,13 +57,6 @@ def test_the_checks_of_haproxy_follow_the_interval(interval: float, timeout: str
     assert found == [[other], [], [single]]
 
 
-def test_every_retry_may_go_to_another_member() -> None:
-    """HAProxy 3.0 forgets a connection that waits for a retry with a member while that one is marked down."""
-    text = (ROLE / "templates/haproxy.cfg.j2").read_text("utf-8")
-    assert "    option redispatch 1\n" in text.partition("listen ")[0]
-    assert text.count("redispatch") == 1
-
-
 def pause(interval: float) -> str:
     """Return the seconds between two runs of keepalived's script."""
     variables = yaml.safe_load((ROLE / "vars/main.yml").read_text("utf-8"))
@@ -87,11 +80,3 @@ def test_the_scripts_of_keepalived_follow_the_interval(interval: float, every: i
     tracked = text.partition("track_script {")[2].partition("}")[0].split()
     # a second script that has no result yet would keep keepalived in FAULT; the answer of HAProxy says that it runs
     assert (tracked, intervals) == (["usable" if single else "haproxy"], [every])
-
-
-@pytest.mark.parametrize(("interval", "every"), [(0.5, 1), (2.5, 3)])
-def test_the_script_of_keepalived_knows_how_often_it_runs(interval: float, every: int) -> None:
-    line = next(line for line in (ROLE / "templates/usable.sh.j2").read_text("utf-8").splitlines() if line.startswith("pause="))
-    # from the same value as the interval in keepalived's configuration
-    strict = jinja2.Environment(undefined=jinja2.StrictUndefined)
-    assert strict.from_string(line).render(__load_balancer_pause=pause(interval)) == f'pause="{every}"'
