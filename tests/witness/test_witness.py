@@ -58,7 +58,7 @@ class Clients:
         self._broker.stop()
 
     def check(self) -> None:
-        """Check that they were served all the time, and that all they were told is on each member."""
+        """Check that they were served all the time, and that all that was acknowledged is on each member."""
         gap = self._database.gap(self._since, self._until)
         rows, messages = len(self._database.acknowledged()), len(self._broker.confirmed())
         tables = [self._database.tables(self.lab.addresses[name]) for name in self.members]
@@ -124,6 +124,38 @@ def test_it_carries_votes_only(lab: WitnessLab) -> None:
     # neither readable for others nor with more than the own key
     files = lab.run(WITNESS, ["find", "/etc/reduced.footprint/witness/lab", "-type", "f", "-printf", "%m %u %f\n"]).splitlines()
     assert sorted(files) == [f"600 footprint-witness {name}" for name in ("ca.pem", "certificate.pem", "garbd.cfg", "key.pem")]
+
+
+def found_on_the_disk(lab: WitnessLab, texts: t.Mapping[str, str]) -> set[str]:
+    """Return the names of the texts that are in files of the witness. They reach it by standard input only."""
+    folders = ["/etc", "/var", "/root", "/home", "/opt", "/srv", "/tmp", "/usr/local"]
+    # one line for each that is found
+    program = f"grep --recursive --text --only-matching --no-filename --fixed-strings --file=- {' '.join(folders)} 2>/dev/null | sort --unique"
+    lines = set(lab.run(WITNESS, ["sh", "-c", program], stdin="\n".join(texts.values()) + "\n").splitlines())
+    return {name for name, text in texts.items() if text in lines}
+
+
+def test_its_disk_has_the_secrets_of_the_queue_only(lab: WitnessLab) -> None:
+    install()
+    lab.write_witness_inventory(**Clients.allowed(lab))
+    lab.deploys()
+    message = Messages(lab, "secret.of.the.queue", DATA)
+    message.start()
+    message.stop()
+    folder = lab.inventory_path / ".secrets"
+    texts = {str(path.relative_to(folder)): path.read_text("ascii").strip() for path in folder.rglob("*.txt")}
+    # the second line of a key: a certificate beside it is public
+    texts = {name: text.partition("PRIVATE KEY-----")[2].split()[1] if "PRIVATE KEY" in text else text for name, text in texts.items()}
+    texts |= {"writer": (lab.state / "writer-password").read_text("utf-8").strip(), "queue": "secret.of.the.queue"}
+    assert any("galera" in name for name in texts) and any("rabbitmq/footprint" in name for name in texts), list(texts)
+    own = {name for name in texts if "erlang_cookie" in name or f"/{WITNESS}" in name and name.startswith(("lab/galera", "lab/amqp"))}
+    found = found_on_the_disk(lab, texts)
+    # what the documentation says that it holds shows that the search finds something
+    assert {"queue", *(name for name in own if "erlang_cookie" in name)} <= found <= {"queue", *own}, found
+    # no other account of the machine can read it
+    readable = ["find", "/var/lib/rabbitmq", "/etc/rabbitmq", "/etc/reduced.footprint", "-type", "f", "-readable", "-printf", "%p\n"]
+    seen = lab.run(WITNESS, ["runuser", "-u", "daemon", "--", *readable], check=False).split()
+    assert not [path for path in seen if path.startswith("/var/lib/rabbitmq") or path.endswith(("key.pem", "garbd.cfg", "cookie"))], seen
 
 
 def test_leaders_are_moved_away_from_the_witness(lab: WitnessLab) -> None:
