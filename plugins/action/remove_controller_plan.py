@@ -36,7 +36,8 @@ class ActionModule(PlanAction):
         silence = str((results.get(name) or {}).get("msg") or "")
         found = plan_controller_removal.Found(looks, silence, given["port"].get("state") is not None)
         wanted = plan_controller_removal.Wanted(name, given["confirm"], given["lost"])
-        plan = plan_controller_removal.plan(wanted, members, found, boolean(own.get("footprint_witness_leaves") or False))
+        leaving, chassis = boolean(own.get("footprint_witness_leaves") or False), {*groups.get("compute", ()), *groups.get("ovn_chassis", ())}
+        plan = plan_controller_removal.plan(wanted, members, found, leaving, name not in chassis)
         staying = _staying(groups, own, name)
         gone = {
             "rabbitmq_gone_nodes": [*(own.get("rabbitmq_gone_nodes") or ()), f"rabbit@{own.get('rabbitmq_node_host') or name}"],

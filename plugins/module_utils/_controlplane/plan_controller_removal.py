@@ -62,11 +62,12 @@ def services_of(name: str, members: plan_controlplane.Members) -> list[str]:
     return own
 
 
-def plan(wanted: Wanted, members: plan_controlplane.Members, found: Found, leaving: bool = False) -> Plan:
+def plan(wanted: Wanted, members: plan_controlplane.Members, found: Found, leaving: bool = False, observes: bool = False) -> Plan:
     """Decide about the removal.
 
     :arg members: service → its hosts.
     :arg leaving: witnesses leave soon, so the number of votes may be even.
+    :arg observes: a witness is a chassis of a cloud for this purpose only. Its controller removes the chassis when it stops.
     :returns: with the value ``units``, which are stopped on the member in this order.
     :raises InputError: it is not a member.
     """
@@ -75,7 +76,7 @@ def plan(wanted: Wanted, members: plan_controlplane.Members, found: Found, leavi
     effect = _effect(name, members)
     if not problems and wanted.confirm != name:
         problems.append(model_errors.InputError(effect, f"{_PREFIX}_confirm", f"To continue, set {_PREFIX}_confirm: {name}."))
-    stops = [] if wanted.lost else _units(own)
+    stops = [] if wanted.lost else _units(own) + (["ovn-controller.service"] if observes and plan_health.WITNESS in own else [])
     lines = [effect, f"{name} is lost, the others forget it" if wanted.lost else f"on {name} these stop: {', '.join(own)}"]
     return Plan(lines, problems=problems, values={"units": stops})
 
@@ -88,9 +89,8 @@ def _units(own: t.Sequence[str]) -> list[str]:
 
 
 def _last(name: str, own: t.Sequence[str], members: plan_controlplane.Members) -> t.Iterator[model_errors.FootprintError]:
-    witnesses = members.get(plan_health.WITNESS) or ()
-    alone = [one for one in own if one != plan_health.WITNESS and not [host for host in members[one] if host != name and host not in witnesses]]
-    if alone and name not in witnesses:
+    alone = [one for one in own if not set(members[one]) - {name, *(members.get(plan_health.WITNESS) or ())}]
+    if alone and plan_health.WITNESS not in own:
         yield model_errors.RefusedError(f"{name} is the last member of {', '.join(alone)}.", f"{_PREFIX}_name", "Add another one first.")
 
 
@@ -98,22 +98,17 @@ def _without(name: str, own: t.Sequence[str], members: plan_controlplane.Members
     """Yield why the others do not serve without it: each of them must answer and be healthy, and be more than half of the present members."""
     gate = plan_gate.check_gate(members, found.looks, skipped=[name])
     reports = plan_controlplane.evaluate(members, {**found.looks, name: None})
-    few = [
-        f"{service} has {report.healthy_votes} of {report.votes} votes and needs {report.needed}"
-        for service, report in reports.items()
-        if service in own and report.healthy_votes < report.needed
-    ]
-    why = [*gate.why, *(f"without {name} {text}" for text in few)]
+    few = [(service, report) for service, report in reports.items() if service in own and report.healthy_votes < report.needed]
+    why = [*gate.why, *(f"without {name} {service} has {one.healthy_votes} of {one.votes} votes and needs {one.needed}" for service, one in few)]
     if why:
-        hint = "Repair them first, or add a member or a witness." if few else "Repair them first."
-        yield model_errors.RefusedError(f"{'; '.join(why)}. Without {name}, all others are needed.", hint=hint)
+        yield model_errors.RefusedError(f"{'; '.join(why)}. Without {name}, all others are needed.", hint="Repair them, or add a member or a witness first.")
 
 
 def _even(name: str, members: plan_controlplane.Members, leaving: bool) -> t.Iterator[model_errors.FootprintError]:
     """Yield why the remaining votes do not decide."""
-    witnesses = [plan_witness.Machine(host, path=f"witness: {host}") for host in members.get(plan_health.WITNESS) or () if host != name]
+    witnesses, data = ([host for host in members.get(service) or () if host != name] for service in (plan_health.WITNESS, "galera"))
     try:
-        plan_witness.check_votes(witnesses, [host for host in members.get("galera") or () if host != name], leaving)
+        plan_witness.check_votes([plan_witness.Machine(host, path=f"witness: {host}") for host in witnesses], data, leaving)
     except model_errors.RefusedError as error:
         yield error
 
@@ -122,11 +117,8 @@ def _silent(wanted: Wanted, found: Found) -> t.Iterator[model_errors.FootprintEr
     """Yield an error if it is unknown whether it stops, or if it is called lost and is not."""
     answers, path = bool(found.looks.get(wanted.name)), f"{_PREFIX}_lost"
     if not answers and not wanted.lost:
-        yield model_errors.RefusedError(
-            f"{wanted.name} does not answer ({found.silence or 'no answer'}), so it cannot leave.",
-            path,
-            f"Start it, or set {path}: true if it is lost for good.",
-        )
+        message = f"{wanted.name} does not answer ({found.silence or 'no answer'}), so it cannot leave."
+        yield model_errors.RefusedError(message, path, f"Start it, or set {path}: true if it is lost for good.")
     if wanted.lost and (answers or found.answering):
         yield model_errors.RefusedError(
             f"{wanted.name} {'answers' if answers else 'is not off: its ssh port answers'}, so it is not lost.",

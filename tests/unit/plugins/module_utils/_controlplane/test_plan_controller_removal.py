@@ -91,7 +91,8 @@ def test_a_name_that_is_not_a_member_is_refused() -> None:
 
 
 def test_clients_leave_before_the_database_does() -> None:
-    every = {"galera": THREE, "rabbitmq": THREE, "load_balancer": THREE, "memcached": THREE, "keystone": THREE, "ovn_database": THREE, "nova": THREE, "witness": []}
+    services = ("galera", "rabbitmq", "load_balancer", "memcached", "keystone", "ovn_database", "nova")
+    every = {**dict.fromkeys(services, THREE), "witness": []}
     units = list(plan(Wanted("c3", "c3"), every, Found(looks())).values["units"])
     assert units[:2] == ["keepalived.service", "haproxy.service"]
     order = [
