@@ -124,7 +124,8 @@ controlplane:
           C(version). V(load_balancer) has C(virtual_addresses), those C(held) by this host, the last state
           keepalived logged for each instance as C(vrrp), the listeners at the held addresses as C(fronts), and C(frontends) with their
           servers and the one in use. V(witness) has the addresses of the
-          database C(members), and those it is C(connected) to. V(memcached) and V(keystone) have their C(version).
+          database C(members), those it is C(connected) to, the longest C(round_trip_seconds) to one of these, C(null) if unknown, and what
+          that C(distance) costs as text, empty up to 2 ms. V(memcached) and V(keystone) have their C(version).
       type: dict
       sample:
         memcached:

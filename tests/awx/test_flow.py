@@ -58,7 +58,7 @@ REFUSALS: tuple[tuple[str, dict[str, t.Any], str], ...] = (
     ("export_metal", {"export_metal_directory": "/footprint/export"}, "no host can be exported"),
     ("discover_servers", {"discover_servers_directory": "/footprint/discovered", **DISCOVERY}, "no server has a management controller"),
     ("maintain_virt_node", {"maintain_virt_node_servers": "metal9", **MAINTENANCE}, "metal9 is not a virt host"),
-    ("remove_witness", {"remove_witness_name": "metal2", "remove_witness_confirm": "", "remove_witness_lost": "false"}, "metal2 is not a witness"),
+    ("remove_controller", {"remove_controller_name": "metal2", "remove_controller_confirm": "", "remove_controller_lost": "false"}, "neither a controller"),
     ("replace_controller", {"replace_controller_name": "controller9", **REPLACEMENT}, "Did you mean controller"),
     ("install_server", {"install_server_directory": "/footprint/discovered", **INSTALLATION}, "no server has the key install"),
     ("replace_server", {"replace_server_name": "metal9", **SERVER}, "metal9 is not a virt host"),

@@ -380,8 +380,9 @@ def test_power_loss_of_all_members_is_recovered_automatically(lab: ControllersLa
 
 def test_killed_run_is_completed_by_the_next(lab: ControllersLab) -> None:
     """The run is killed with signal 9 while a new member joins."""
-    lose_disk(lab, "metal3")
     for delay in (4.0, 12.0):
+        # the member may have joined after the run before was killed, and nothing would be left to do
+        lose_disk(lab, "metal3")
         assert lab.play(PLAY, kill_at="Join or restart the members one by one", kill_delay=delay).rc != 0
     deploy(lab)
     assert all(running(lab, name) == sorted(SERVERS) for name in SERVERS)

@@ -27,7 +27,7 @@ CHANGING = {
     # of VMs that are started from their copies
     "replace_server": "tasks/replace_server_standby.yml",
     "remove_virt_node": "reduced.footprint.virt_node",
-    "remove_witness": "reduced.footprint.witness",
+    "remove_controller": "reduced.footprint.rabbitmq",
     "restore_database": "reduced.footprint.galera",
     "recover_database": "reduced.footprint.galera",
     "destroy_environment": "reduced.footprint.standby",
@@ -71,7 +71,7 @@ REFUSED: dict[str, dict[str, t.Any]] = {
     "maintain_virt_node": {"maintain_virt_node_servers": "metal2"},
     "restore_database": {"galera_restore_file": "/backup/lab.mbs.zst", "galera_restore_confirm": "lab"},
     "recover_database": {},
-    "remove_witness": {"remove_witness_name": "metal1", "remove_witness_confirm": "metal1", "witness_group": "first"},
+    "remove_controller": {"remove_controller_name": "metal1", "remove_controller_confirm": "metal1"},
     "remove_virt_node": {"remove_virt_node_name": "metal2", "remove_virt_node_confirm": "metal2"},
 }
 #: All modules of these playbooks.

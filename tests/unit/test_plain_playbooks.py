@@ -50,7 +50,6 @@ KNOWN = {
     "provision_compute.yml": Mass(1, 0, 2, 0),
     "provision_virt.yml": Mass(0, 1, 1, 0),
     "remove_virt_node.yml": Mass(2, 0, 0, 3),
-    "remove_witness.yml": Mass(3, 0, 1, 1),
     "replace_controller.yml": Mass(3, 0, 1, 2),
     "replace_server.yml": Mass(8, 1, 2, 2),
     "rolling_restart.yml": Mass(3, 0, 1, 1),

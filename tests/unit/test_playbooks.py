@@ -143,7 +143,7 @@ def test_unknown_variables_are_reported(playbook: str, given: str, words: str) -
 def test_empty_answer_of_a_survey_counts_as_no_answer() -> None:
     assert invalid(options("plan_placement"), {"plan_placement_profile": "", "plan_placement_measure": None}) == []
     assert invalid(options("plan_placement"), {"plan_placement_profile": "wide"})[0].startswith("value of plan_placement_profile must be one of")
-    assert invalid(options("remove_witness"), {"remove_witness_name": ""}) == ["missing required arguments: remove_witness_name."]
+    assert invalid(options("remove_controller"), {"remove_controller_name": ""}) == ["missing required arguments: remove_controller_name."]
 
 
 def test_variables_read_from_other_hosts_are_set_somewhere() -> None:
@@ -177,7 +177,7 @@ def test_a_playbook_that_asks_the_control_plane_finds_new_controllers_first() ->
     # in a job of AWX the inventory has no address of a controller that was created after it began, so that it would count as lost
     asking = {path.stem for path, text in FILES.items() if "controlplane_look.yml" in text and path.parent.name == "tasks"}
     users = [path for path, text in FILES.items() if path.parent == PLAYBOOKS and any(f"tasks/{name}.yml" in text for name in (*asking, "controlplane_look"))]
-    assert {path.stem for path in users} == {"maintain_virt_node", "remove_virt_node", "replace_controller", "replace_server"}
+    assert {path.stem for path in users} == {"maintain_virt_node", "remove_controller", "remove_virt_node", "replace_controller", "replace_server"}
     assert [path.stem for path in users if "tasks/find_addresses.yml" not in FILES[path]] == []
 
 

@@ -110,13 +110,13 @@ RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("replace_server", "-i", "nodes.yml", "-e", "replace_server_name=metal1", "-e", "replace_server_recreate=x"),
         ("replace_server_recreate: 'x' is not a VM of metal1. Use some of c1.",),
     ),
-    "witness to remove": (
-        ("remove_witness", "-i", "nodes.yml", "-e", "remove_witness_name=metl2"),
-        ("remove_witness_name: no host or group of the inventory is named metl2. Did you mean metal2?",),
+    "controller to remove": (
+        ("remove_controller", "-i", "nodes.yml", "-e", "remove_controller_name=metl2"),
+        ("remove_controller_name: no host or group of the inventory is named metl2. Did you mean metal2?",),
     ),
-    "host without the role witness": (
-        ("remove_witness", "-i", "nodes.yml", "-e", "remove_witness_name=metal2"),
-        ("remove_witness_name: metal2 is not a witness. No host has the role witness.",),
+    "host without a service": (
+        ("remove_controller", "-i", "nodes.yml", "-e", "remove_controller_name=metal2"),
+        ("remove_controller_name: metal2 is neither a controller nor a witness. Use one of c1, before it is removed from the inventory.",),
     ),
     "component to deploy": (
         ("deploy_controllers", "-i", "nodes.yml", "-e", "deploy_controllers_components=galra"),

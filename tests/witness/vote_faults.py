@@ -31,7 +31,8 @@ from rflab import history, transactions  # noqa: E402
 from support import eventually  # noqa: E402
 from witness_lab import DATA, WITNESS, WitnessLab  # noqa: E402
 
-RECOVERY = 240
+#: Seconds within which all votes must be there after a repair, as the documentation promises.
+RECOVERY = 180
 
 
 class Cell:

@@ -9,16 +9,22 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import math
 import os
 import pathlib
+import re
 import socket
 import ssl
 import struct
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
+
 _TABLES = ("tcp", "tcp6")
 _LISTEN, _ESTABLISHED = "0A", "01"
 _MOST_BYTES = 65536
+_SHORTEST = re.compile(r"\bminrtt:([0-9.]+)")
 
 
 def listeners(proc: pathlib.Path = pathlib.Path("/proc/net")) -> list[tuple[str, int]]:
@@ -40,6 +46,21 @@ def listeners_of(pid: int, proc: pathlib.Path = pathlib.Path("/proc")) -> list[t
 def connections(proc: pathlib.Path = pathlib.Path("/proc/net")) -> list[tuple[tuple[str, int], tuple[str, int]]]:
     """Return local and remote address and port of every established TCP connection of this host."""
     return sorted({(local, remote) for state, local, remote, unused in _sockets(proc) if state == _ESTABLISHED})
+
+
+def round_trips(port: int, timeout: float = 20) -> dict[str, float]:
+    """Return remote address → round trip in seconds of the established connections from or to a port, the shortest one that the kernel has seen lately.
+
+    Later ones contain the delay of a busy machine. Empty if it cannot be measured.
+    """
+    found: dict[str, float] = {}
+    with contextlib.suppress(CommandError):
+        for line in run(["ss", "-HOtin", "state", "established", f"( sport = :{port} or dport = :{port} )"], timeout=timeout).stdout.splitlines():
+            shortest, words = _SHORTEST.search(line), line.split()
+            if shortest and len(words) > 3:
+                remote = words[3].rpartition(":")[0].strip("[]").removeprefix("::ffff:")
+                found[remote] = min(float(shortest[1]) / 1000, found.get(remote, math.inf))
+    return found
 
 
 def _sockets(proc: pathlib.Path) -> t.Iterator[tuple[str, tuple[str, int], tuple[str, int], str]]:

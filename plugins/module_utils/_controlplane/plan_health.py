@@ -22,6 +22,8 @@ _GUARD_SILENT = 30
 # Status in HAProxy of a server that gets clients.
 _SERVING = ("UP", "no check")
 WITNESS = "witness"
+#: Seconds of a round trip up to which a witness slows commits down by less than half.
+_NEAR = 0.002
 #: Stands for the name of the cluster in the name of a unit.
 CLUSTER = "CLUSTER"
 
@@ -193,6 +195,20 @@ def _rabbitmq(seen: t.Mapping[str, t.Any], wanted: Wanted) -> list[str]:
 
 def _witness(seen: t.Mapping[str, t.Any], unused: Wanted) -> list[str]:
     return [] if (seen.get("facts") or {}).get("connected") else ["it is connected to no member of the database"]
+
+
+def distance(round_trip: float | None) -> str:
+    """Return what the distance of a witness costs, empty if it is near or unknown.
+
+    A commit waits for the most distant voter: 217, 14 and 5 rows per second were measured with 0, 50 and 150 ms.
+    """
+    if round_trip is None or round_trip <= _NEAR:
+        return ""
+    rate = 1 / (0.0046 + 1.3 * round_trip)
+    return (
+        f"its round trip to the servers is {round_trip * 1000:.0f} ms, and each commit waits for it: about {rate:.0f} rows per second for a connection that "
+        "writes one after the other (docs/two-servers.md, Distance of the witness)"
+    )
 
 
 def _version(seen: t.Mapping[str, t.Any], unused: Wanted) -> list[str]:

@@ -45,7 +45,7 @@ def check_request(request: Request, known: Known) -> tuple[VmDetails, ...]:
         raise model_errors.InputError(f"{model_errors.shown(request.name)} names several servers.", path, "Replace one server at a time.")
     if any(request.name in members.get("witness", ()) for members in known.environments.values()):
         raise model_errors.InputError(
-            f"{request.name} is a witness.", path, "It keeps no data: run remove_witness, install the new machine, then run deploy_controllers."
+            f"{request.name} is a witness.", path, "It keeps no data: run remove_controller, install the new machine, then run deploy_controllers."
         )
     if request.name not in known.servers:
         shown = model_errors.shown(request.name).strip("'")

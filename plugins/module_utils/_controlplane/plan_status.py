@@ -71,6 +71,7 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     lines.extend(Line(name, report.state == plan_controlplane.OK, report.text, state=report.state) for name, report in reports.items())
     lines.extend(_certificates(looks))
     lines.extend(_reversed(looks))
+    lines.extend(_distant(looks))
     lines.extend(_addresses(reports))
     lines.extend(Line("writer", True, f"clients of {name} are sent to {member}") for name, member in sorted(plan_controlplane.writers_of(looks).items()))
     lines.extend(_migration(migration) for migration in found.get("migrations") or [])
@@ -295,6 +296,14 @@ def _reversed(looks: t.Mapping[str, t.Mapping[str, t.Any] | None]) -> t.Iterator
         elif at:
             text = f"its log has 'Reversing history' at {at}: acknowledged rows may be lost (see docs/database.md)"
             yield Line(f"database {name}", False, text, state=plan_controlplane.DEGRADED)
+
+
+def _distant(looks: plan_controlplane.Looks) -> t.Iterator[Line]:
+    """Report witnesses that slow commits down."""
+    for name, look in sorted(looks.items()):
+        text = ((((look or {}).get("services") or {}).get(plan_health.WITNESS) or {}).get("facts") or {}).get("distance")
+        if text:
+            yield Line(f"witness {name}", True, text, note=True)
 
 
 def _standby(entry: t.Mapping[str, t.Any]) -> Line:

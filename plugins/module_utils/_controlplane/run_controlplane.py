@@ -18,6 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.pl
     SERVICES,
     WITNESS,
     Wanted,
+    distance,
     host_problems,
     parse_wanted,
     problems,
@@ -94,11 +95,14 @@ class Host:
         return {**seen, "drained": drained, "tls": listens(configuration, True), "internode_tls": between_nodes(environment, True)}
 
     def _witness(self) -> dict[str, t.Any]:
-        """Return the database members, and those it is connected to, in either direction."""
+        """Return the database members, those it is connected to, in either direction, and the longest round trip to one of these."""
         members = io_plane.witness_members(self.cluster) or []
         ends = io_listeners.connections()
         linked = {remote[0] for local, remote in ends if _GALERA in (local[1], remote[1])}
-        return {"members": members, "connected": [one for one in members if one.rpartition(":")[0] in linked]}
+        connected = [one for one in members if one.rpartition(":")[0] in linked]
+        away = io_listeners.round_trips(_GALERA, self.timeout)
+        longest = max((seconds for address, seconds in away.items() if f"{address}:{_GALERA}" in connected), default=None)
+        return {"members": members, "connected": connected, "round_trip_seconds": longest, "distance": distance(longest)}
 
     def _memcached(self) -> dict[str, t.Any] | None:
         address, port = self._listens(("memcached.service",), _MEMCACHED)

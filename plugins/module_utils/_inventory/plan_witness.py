@@ -73,6 +73,6 @@ def check_votes(witnesses: t.Sequence[Machine], members: t.Sequence[str], leavin
             f"{len(members)} members with data ({', '.join(members)}) and {len(witnesses)} witnesses ({names}) have {total} votes: an even number "
             f"tolerates no more failures than {total - 1}.",
             witnesses[-1].path,
-            f"Remove the role {ROLE_WITNESS} from {witnesses[-1].name}; the playbook remove_witness takes its vote away. To let a new member join before "
+            f"Remove the role {ROLE_WITNESS} from {witnesses[-1].name}; the playbook remove_controller takes its vote away. To let a new member join before "
             "the witness leaves, set footprint_witness_leaves=true for both playbooks.",
         )

@@ -263,3 +263,26 @@ def test_a_loss_in_the_log_of_the_database(monkeypatch: pytest.MonkeyPatch, outp
 
     monkeypatch.setattr(io_plane, "run", run)
     assert io_plane.galera_reversed() == expected
+
+
+def test_round_trips_are_those_that_the_kernel_has_measured() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        accepted, _address = server.accept()
+        with accepted:
+            client.sendall(b"x")
+            assert accepted.recv(1) == b"x"
+            found = io_listeners.round_trips(server.getsockname()[1])
+            assert list(found) == ["127.0.0.1"] and 0 <= found["127.0.0.1"] < 0.5
+        assert io_listeners.round_trips(1) == {}
+
+
+def test_the_shortest_round_trip_to_an_address_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [
+        "0 0 10.0.0.3:4567 10.0.0.1:40000 cubic rtt:71.2/30 minrtt:50.1 snd_wnd:1",
+        "0 0 10.0.0.3:40000 10.0.0.1:4567 cubic rtt:49.2/30 minrtt:49 snd_wnd:1",
+        "0 0 [::ffff:10.0.0.3]:4567 [::ffff:10.0.0.2]:40000 cubic rtt:1/1 minrtt:0.25",
+        # not measured yet
+        "0 0 10.0.0.3:4567 10.0.0.4:40000 cubic rto:200",
+    ]
+    monkeypatch.setattr(io_listeners, "run", lambda argv, timeout: types.SimpleNamespace(stdout="\n".join(lines)))
+    assert io_listeners.round_trips(4567) == {"10.0.0.1": 0.049, "10.0.0.2": 0.00025}

@@ -59,7 +59,7 @@ def planned(
         ({"name": ""}, "replace_controller_name: is required. Use one of c1, c2, c3."),
         ({"name": "controller1"}, "replace_controller_name: controller1 is not a controller."),
         ({"name": "cc1"}, "replace_controller_name: cc1 is not a controller. Did you mean c1?"),
-        ({"name": "w"}, "replace_controller_name: w is a witness. Take its vote away with remove_witness"),
+        ({"name": "w"}, "replace_controller_name: w is a witness. Take its vote away with remove_controller"),
         ({"name": "c2", "server": "metal4"}, "replace_controller_server: metal4 is not a virt host. Did you mean metal3?"),
         ({"name": "c3"}, "replace_controller_name: c3 is a server, not a VM. Install it again"),
     ],

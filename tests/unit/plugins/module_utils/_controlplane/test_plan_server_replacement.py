@@ -84,7 +84,7 @@ def ways(result: t.Mapping[str, t.Any]) -> dict[str, str]:
         ({"name": "metal1,metal2"}, "replace_server_name: 'metal1,metal2' names several servers. Replace one server at a time."),
         ({"name": "metal1 metal2"}, "replace_server_name: 'metal1 metal2' names several servers."),
         ({"name": ["metal1", "metal2"]}, "replace_server_name: \"['metal1', 'metal2']\" names several servers."),
-        ({"name": "w"}, "replace_server_name: w is a witness. It keeps no data: run remove_witness"),
+        ({"name": "w"}, "replace_server_name: w is a witness. It keeps no data: run remove_controller"),
         ({"name": "c2"}, "replace_server_name: c2 is a VM, not a server. Use replace_controller."),
         ({"name": "{{ x }}"}, "replace_server_name: '{{ x }}' names several servers."),
         ({"name": "../metal2"}, "replace_server_name: ../metal2 is not a virt host."),

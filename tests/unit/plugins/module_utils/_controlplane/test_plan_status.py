@@ -9,6 +9,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_health import distance
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import build_status, read_results
 from tests.support.controlplane import UUID, galera, look, rabbitmq, unit
 
@@ -329,6 +330,20 @@ def test_the_grade_now_is_that_of_the_votes_that_are_there(gone: str) -> None:
     assert report["ha"][0] == f"none: the control plane does not survive the loss of a server (now, without the votes of {gone}; with them: quorum)"
     assert "without c1 (c1) 1 of 3 remain and 2 are needed: the control plane stops until it is back" in report["ha"]
     assert {place["name"]: place["loss"] for place in report["placement"]}["c1"] == report["ha"][1]
+
+
+def test_a_distant_witness_is_no_problem_but_its_price_is_shown() -> None:
+    found = witnessed()
+    found["controllers"]["w"]["look"]["services"]["witness"]["facts"]["distance"] = distance(0.0021)
+    report = build_status(found)
+    [line] = [line for line in report["lines"] if "round trip" in line]
+    assert line.startswith("NOTE witness w: its round trip to the servers is 2 ms, and each commit waits for it: about 136 rows per second")
+    assert report["state"] == "ok"
+
+
+@pytest.mark.parametrize("seconds, words", [(None, ""), (0.0, ""), (0.002, ""), (0.05, "50 ms, and each commit waits for it: about 14 rows"), (0.15, "about 5 rows")])
+def test_the_price_of_a_distance_is_the_measured_one(seconds: float | None, words: str) -> None:
+    assert words in distance(seconds) and bool(words) == bool(distance(seconds))
 
 
 def test_a_broker_without_its_third_vote_lowers_the_grade_as_well() -> None:

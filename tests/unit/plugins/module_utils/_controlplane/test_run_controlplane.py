@@ -109,11 +109,14 @@ def test_a_witness_is_inspected_for_its_cluster_only(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(io_plane, "units", lambda names: {name: unit() for name in names if name.startswith("garbd@")})
     ends = [(("10.0.0.3", 4567), ("10.0.0.1", 40000)), (("10.0.0.3", 40000), ("10.0.0.2", 22))]
     monkeypatch.setattr(io_listeners, "connections", lambda: ends)
+    monkeypatch.setattr(io_listeners, "round_trips", lambda port, timeout: {"10.0.0.1": 0.05, "10.0.0.9": 9.0})
     assert list(Host(1, "home").units(("witness", "galera"))["witness"]) == ["garbd@home.service"]
     for cluster in ("", "work"):
         assert Host(1, cluster).units(("witness",))["witness"] == {}
     # in either direction, and at the port for votes only
-    assert Host(1, "home").facts("witness") == {"members": ["10.0.0.1:4567", "10.0.0.2:4567"], "connected": ["10.0.0.1:4567"]}
+    found = Host(1, "home").facts("witness")
+    assert found and "about 14 rows per second" in found.pop("distance")
+    assert found == {"members": ["10.0.0.1:4567", "10.0.0.2:4567"], "connected": ["10.0.0.1:4567"], "round_trip_seconds": 0.05}
 
 
 @pytest.mark.parametrize("state, drained", [("not under maintenance", False), ("under maintenance", True), ("draining", True)])

@@ -56,4 +56,4 @@ def test_votes_are_odd_and_witnesses_a_minority(members, witnesses, accepted):
     else:
         with pytest.raises(RefusedError):
             check_votes(voting, names, leaving=True)
-    assert "remove_witness" in refused.value.hint or "fewer witnesses" in refused.value.hint
+    assert "remove_controller" in refused.value.hint or "fewer witnesses" in refused.value.hint
