@@ -140,10 +140,10 @@ def breakage(*path: str, value: t.Any) -> dict[str, t.Any]:
 
 BROKEN = [
     (("servers", "metal2", "reachable"), False, "DOWN server metal2: does not answer"),
-    (("servers", "metal2", "error"), "no libvirt", "DOWN server metal2: failed to list its VMs: no libvirt"),
+    (("servers", "metal2", "error"), "no libvirt", "UNKNOWN server metal2: failed to list its VMs: no libvirt"),
     (("servers", "metal2", "vms"), [{"name": "c3", "state": "shutoff"}], "DOWN server metal2: 0 of 1 VMs running (c3 is shutoff)"),
     (("controllers", "c2", "reachable"), False, "DOWN controller c2: does not answer (on metal1)"),
-    (("controllers", "c2", "error"), "Timed out after 90 s", "DOWN controller c2: failed to list its services: Timed out after 90 s (on metal1)"),
+    (("controllers", "c2", "error"), "Timed out after 90 s", "UNKNOWN controller c2: failed to list its services: Timed out after 90 s (on metal1)"),
     (
         ("controllers", "c2", "look", "services", "galera"),
         galera("failed"),
@@ -270,13 +270,14 @@ def test_results_of_modules_are_read() -> None:
         "c4": {},
     }
     found = read_results({"galera": [*NAMES, "c4"], "rabbitmq": NAMES}, looks, vms, [{"name": "master"}], {"c1": "metal1", "c2": "", "c3": ""})
-    assert found["servers"]["metal1"] == {"reachable": True, "error": "", "vms": [{"name": "c1", "state": "running"}]}
+    assert found["servers"]["metal1"] == {"reachable": True, "error": "", "why": "", "vms": [{"name": "c1", "state": "running"}]}
     assert not found["servers"]["metal2"]["reachable"] and not found["servers"]["metal4"]["reachable"]
     assert found["servers"]["metal3"]["error"] == "python3-libvirt is missing"
     assert found["controllers"]["c1"] == {
         "reachable": True,
         "place": "metal1",
         "error": "",
+        "why": "",
         "look": {"addresses": ["192.0.2.20"], "services": {}},
     }
     assert found["controllers"]["c2"]["place"] == "c2"
