@@ -9,7 +9,6 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_clock, plan_controlplane
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import read_results
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status_cloud import CHASSIS, COMPUTE
 
 _CLOUD = {COMPUTE: ("compute", "nova", "galera"), CHASSIS: ("chassis", "neutron", "ovn_database")}
@@ -41,13 +40,23 @@ def read_answers(
     :arg vm_hosts: host → its server in the inventory, empty for a host that is a server itself.
     """
     servers = [host for host, one in ask.items() if one["server"]]
-    looks = {host: _result(answers, host, "controlplane", "controlplane") for host, one in ask.items() if one["services"]}
-    vms = {host: _result(answers, host, "vms", "vms") for host in servers}
     migrations = [one for host in servers for one in _part(answers, host, "migrations").get("value") or ()]
-    standbys = {host: _result(answers, host, "standbys", "standbys") for host in servers}
-    found = read_results(members, looks, vms, migrations, vm_hosts, standbys)
+    # the VM of a migration that is not done is off until then: its source serves
+    off = {(one.get("vm") or {}).get("uuid") for one in migrations if one.get("state") not in ("done", "retired")} - {None}
+    vms = {host: [vm for vm in _part(answers, host, "vms").get("value") or () if vm["state"] == "running" or vm.get("uuid") not in off] for host in servers}
+    # the inventory may list a moved VM under its old server
+    places = {vm["name"]: host for host, here in vms.items() for vm in here if not vm.get("moved")}
+    where = {host: (places.get(host) or vm_hosts[host]) if vm_hosts.get(host) else host for host in ask}
     return {
-        **found,
+        "servers": {host: {**_known(answers, host, "vms"), "vms": vms[host]} for host in servers},
+        "controllers": {
+            host: {**_known(answers, host, "controlplane"), "place": where[host], "look": _part(answers, host, "controlplane").get("value")}
+            for host, one in ask.items()
+            if one["services"]
+        },
+        "members": members,
+        "migrations": migrations,
+        "standbys": {host: _part(answers, host, "standbys").get("value") or [] for host in servers},
         "clocks": plan_clock.compare_clocks({host: _part(answers, host, "clock").get("value") for host in ask}, clock_limit),
         "cloud": {topic: _first(answers, members, *where) for topic, where in _CLOUD.items()},
         "probes": [_probe(answers, host, name) for host, one in ask.items() for name in one["probes"]],
@@ -64,13 +73,13 @@ def _part(answers: Answers, host: str, part: str) -> t.Mapping[str, t.Any]:
     return (answers.get(host) or {}).get("parts", {}).get(part) or {}
 
 
-def _result(answers: Answers, host: str, part: str, key: str) -> dict[str, t.Any]:
-    """Return a part of the answer of a host as the result of the module that only reads this part."""
-    seen = answers.get(host) or {}
+def _known(answers: Answers, host: str, part: str) -> dict[str, t.Any]:
+    """Return whether a host answers, and why a part is unknown."""
+    seen, found = answers.get(host) or {}, _part(answers, host, part)
+    reason = str(seen.get("reason") or "")
     if not seen.get("reachable"):
-        return {"unreachable": True, "why": seen.get("reason") or ""}
-    found = _part(answers, host, part)
-    return {key: found["value"]} if "value" in found else {"failed": True, "msg": found.get("error") or seen.get("reason") or "no answer"}
+        return {"reachable": False, "error": "", "why": reason}
+    return {"reachable": True, "error": "" if "value" in found else str(found.get("error") or reason or "no answer"), "why": ""}
 
 
 def _first(answers: Answers, members: plan_controlplane.Members, part: str, service: str, holder: str) -> t.Any:
