@@ -11,7 +11,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import DEGRADED, DOWN, OK, STATES, UNKNOWN, WIP
 
 Report = t.Mapping[str, t.Any]
-_MOST, _NOTES, _WIDE = 12, 2, 180
+_MOST, _NOTES, _WIDE = 12, 3, 180
 #: First words of a topic → what to do, and where it is described; earlier entries come first, because others depend on them.
 _ACTIONS: t.Sequence[tuple[str, str, str]] = (
     ("galera", "repair its members, then run recover_database if it does not return by itself", "docs/database.md#recovery"),
