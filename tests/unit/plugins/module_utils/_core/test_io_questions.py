@@ -12,6 +12,8 @@ import subprocess
 import time
 import typing as t
 
+import pytest
+
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_questions import answers
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 
@@ -56,5 +58,6 @@ def test_one_that_hangs_delays_no_other_and_leaves_nothing(tmp_path: pathlib.Pat
         time.sleep(0.1)
 
 
-def test_nothing_is_printed_and_no_input_is_read() -> None:
-    assert answers({"one": lambda: [os.read(0, 1).decode(), os.write(1, b"noise"), os.write(2, b"noise")]}, 60) == {"one": {"value": ["", 5, 5]}}
+def test_nothing_is_printed_and_no_input_is_read(capfd: pytest.CaptureFixture[str]) -> None:
+    found = answers({"one": lambda: [os.read(0, 1).decode(), os.write(1, b"noise"), os.write(2, b"noise")]}, 60)
+    assert found == {"one": {"value": ["", 5, 5]}} and capfd.readouterr() == ("", "")
