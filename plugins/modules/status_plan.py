@@ -11,7 +11,7 @@ version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - Decides for the playbook C(status) which hosts are asked for what. With O(answers) it prints the report, worst first, with what to do first in the last line.
+  - Decides for the playbook C(status) which hosts are asked for what. With O(answers) it prints the report, worst first. The last line says what to do first.
   - Fails if something is degraded or down, and is unreachable if the state is unknown. Silence is unknown, never healthy.
 extends_documentation_fragment:
   - reduced.footprint.attributes

@@ -48,8 +48,8 @@ def run(answer: t.Any, clock: str = "1700000000.123456") -> dict[str, t.Any]:
         (AnsibleConnectionFailure("Failed to connect to the host via ssh: ssh: connect to host m1 port 22: Connection timed out"), False, ""),
         (AnsibleConnectionFailure("Failed to connect: ssh: connect to host m1 port 22: No route to host"), False, ""),
         (AnsibleConnectionFailure("Connection timed out during banner exchange"), False, ""),
-        (AnsibleConnectionFailure("Warning: added\nssh: connect to host m1 port 22: Connection refused\n"), False, "ssh: connect to host m1 port 22: Connection refused"),
-        (AnsibleAuthenticationFailure("Invalid/incorrect password: Permission denied"), False, "Failed to authenticate: Invalid/incorrect password: Permission denied"),
+        (AnsibleConnectionFailure("Warning: added\nssh: connect to host m1: Connection refused\n"), False, "ssh: connect to host m1: Connection refused"),
+        (AnsibleAuthenticationFailure("Permission denied"), False, "Failed to authenticate: Permission denied"),
         (AnsibleError("no Python"), True, "no Python"),
     ],
 )

@@ -69,7 +69,8 @@ def test_chassis_that_do_not_answer(age: int, agents: list[bool | None], tmp_pat
     for name, text in tables.items():
         (tmp_path / name).write_text(text, "ascii")
     for program in ("ovn-nbctl", "ovn-sbctl"):
-        (tmp_path / program).write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\nfor last; do :; done\n[ "$last" = sync ] && kill -ALRM $$\ncat {tmp_path}/$last\n')
+        text = f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\nfor last; do :; done\n[ "$last" = sync ] && kill -ALRM $$\ncat {tmp_path}/$last\n'
+        (tmp_path / program).write_text(text, "ascii")
         (tmp_path / program).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     found = io_cloud.chassis(7)

@@ -66,7 +66,8 @@ def test_ports() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "expected"), [("active", ""), ("failed", "web.service is failed"), ("inactive", "web.service is inactive"), (None, "web.service is not installed")]
+    ("state", "expected"),
+    [("active", ""), ("failed", "web.service is failed"), ("inactive", "web.service is inactive"), (None, "web.service is not installed")],
 )
 def test_units(state: str | None, expected: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"Id=web.service\nLoadState={'loaded' if state else 'not-found'}\nActiveState={state or 'inactive'}\n"

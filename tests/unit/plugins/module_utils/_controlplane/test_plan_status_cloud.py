@@ -32,7 +32,11 @@ def compute(host: str, up: bool = True, disabled: bool = False, reason: str = ""
         ({COMPUTE: [], CHASSIS: None}, []),
         (
             {CHASSIS: [{"host": "m1", "up": True, "gateway": True, "agent": None}, {"host": "w", "up": False, "gateway": False, "agent": False}]},
-            ["DEGRADED chassis: 1 of 2 answer (w does not answer)", "ok   gateways: 1 of 1 answer", "DOWN agents for metadata: 0 of 1 answer (w does not answer)"],
+            [
+                "DEGRADED chassis: 1 of 2 answer (w does not answer)",
+                "ok   gateways: 1 of 1 answer",
+                "DOWN agents for metadata: 0 of 1 answer (w does not answer)",
+            ],
         ),
     ],
 )
