@@ -22,8 +22,15 @@ display = Display()
 def arguments(name: str) -> dict[str, t.Any]:
     """Return the argument spec of an action plugin: the options in its documentation, which is a module of that name."""
     module = importlib.import_module(f"ansible_collections.reduced.footprint.plugins.modules.{name}")
-    options = yaml.safe_load(module.DOCUMENTATION)["options"]
-    return {option: {key: value for key, value in spec.items() if key != "description"} for option, spec in options.items()}
+    return _spec(yaml.safe_load(module.DOCUMENTATION)["options"])
+
+
+def _spec(options: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    found = {name: {key: value for key, value in option.items() if key not in ("description", "suboptions")} for name, option in options.items()}
+    for name, option in options.items():
+        if "suboptions" in option:
+            found[name]["options"] = _spec(option["suboptions"])
+    return found
 
 
 class PlanAction(ActionBase):

@@ -55,6 +55,8 @@ class ControlNode:
         #: Module and host, separated by a space → result; by default an error, of controlplane_lock that no other run restarts members. If they
         #: differ, the one with " check" at the end is for check mode, the one with ":PORT" for a port of ssh.
         self.answers: dict[str, t.Any] = {}
+        #: Text of ansible.cfg.
+        self.configuration = ""
         #: More servers → variables.
         self.more: dict[str, t.Any] = {}
         there = folder / "collections/ansible_collections/reduced/footprint"
@@ -75,7 +77,7 @@ class ControlNode:
         servers = {"metal1": {"ansible_host": "192.0.2.11"}, "metal2": {"ansible_host": "192.0.2.12", **variables}, **self.more}
         (self.folder / "answers").write_text(json.dumps(self.answers), "utf-8")
         (self.folder / "calls").write_text("", "utf-8")
-        (self.folder / "ansible.cfg").write_text("", "utf-8")
+        (self.folder / "ansible.cfg").write_text(self.configuration, "utf-8")
         (self.folder / "hosts.yml").write_text(yaml.safe_dump({"virt": {"hosts": servers, "vars": {"expert_mode": True}}}), "utf-8")
         environment = {
             **os.environ, "ANSIBLE_COLLECTIONS_PATH": str(self.folder / "collections"), "PYTHONPATH": "", "HOME": str(self.folder),

@@ -61,6 +61,7 @@ MAY_IMPORT: t.Mapping[str, t.AbstractSet[str]] = {
     "lookup": _DECIDES,
     "plugin_utils": _DECIDES,
     "doc_fragments": set(),
+    "callback": set(),
     "run": {"run", "plan", "io", "xml", "model"},
     "plan": {"plan", "xml", "model"},
     "io": {"io", "xml", "model"},

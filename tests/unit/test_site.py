@@ -45,7 +45,7 @@ build = _build()
         ("docs/images/flow.svg", "README.md", "images/flow.svg"),
         ("images/flow.svg", "docs/README.md", "images/flow.svg"),
         ("../plugins/modules/vm_move.py", "docs/moving.md", "reference/vm_move_module.rst"),
-        ("../plugins/filter/status.py", "docs/operation.md", "reference/status_filter.rst"),
+        ("../plugins/filter/clock_skew.py", "docs/operation.md", "reference/clock_skew_filter.rst"),
         ("../plugins", "docs/README.md", "reference/index.rst"),
         ("defaults/main.yml", "roles/galera/README.md", f"{REPOSITORY}/blob/main/roles/galera/defaults/main.yml"),
         ("../lab/inventory", "docs/first-footprint.md", f"{REPOSITORY}/tree/main/lab/inventory"),

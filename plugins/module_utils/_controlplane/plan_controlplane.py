@@ -9,6 +9,7 @@ A member is ``ok``, ``wip`` (starting or joining) or ``down``. A service is
 * ``ok`` if all its members are ``ok``;
 * ``wip`` if it serves and all other members are starting or joining;
 * ``degraded`` if it serves with fewer members;
+* ``unknown`` if no host answers, or no member in time;
 * ``down`` if it does not serve.
 
 Witnesses count as votes of the database, and are never ``down`` as a service: without them the others serve.
@@ -27,9 +28,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._service.model_o
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import BUILT_IN
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_deploy_order import members, with_leaving, witnesses_of
 
-OK, WIP, DEGRADED, DOWN = "ok", "wip", "degraded", "down"
+OK, WIP, DEGRADED, UNKNOWN, DOWN = "ok", "wip", "degraded", "unknown", "down"
 #: From best to worst.
-STATES = (OK, WIP, DEGRADED, DOWN)
+STATES = (OK, WIP, DEGRADED, UNKNOWN, DOWN)
 Members = t.Mapping[str, t.Sequence[str]]
 Looks = t.Mapping[str, t.Optional[t.Mapping[str, t.Any]]]
 #: URL path by scheme and port.
@@ -104,11 +105,12 @@ def _variables(hostvars: t.Mapping[str, t.Mapping[str, t.Any]], asking: t.Sequen
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """The state of a member of a service."""
+    """The state of a member of a service; ``silent`` if nothing is known of it."""
 
     host: str
     state: str
     why: tuple[str, ...] = ()
+    silent: bool = False
 
     @property
     def text(self) -> str:
@@ -200,7 +202,7 @@ def evaluate(members: Members, looks: Looks, wanted: plan_health.Wanted = plan_h
         parts = {host: ((looks.get(host) or {}).get("services") or {}).get(name) for host in hosts}
         if not hosts or not any(part and part.get("units") for part in parts.values()) and any(looks.get(host) for host in hosts):
             continue
-        states = tuple(_member(name, host, parts[host], bool(looks.get(host)), wanted) for host in hosts)
+        states = tuple(_member(name, host, parts[host], looks, wanted) for host in hosts)
         why = _disagreements(name, {host: part for host, part in parts.items() if part}, holders)
         found[name] = Report(
             name,
@@ -220,19 +222,19 @@ def evaluate(members: Members, looks: Looks, wanted: plan_health.Wanted = plan_h
     return found
 
 
-def _member(name: str, host: str, seen: t.Mapping[str, t.Any] | None, answers: bool, wanted: plan_health.Wanted) -> Member:
-    if not answers:
-        return Member(host, DOWN, ("does not answer",))
+def _member(name: str, host: str, seen: t.Mapping[str, t.Any] | None, looks: Looks, wanted: plan_health.Wanted) -> Member:
+    if not looks.get(host):
+        return Member(host, DOWN, ("does not answer",), not any(looks.values()))
     why = plan_health.problems(name, seen or {}, wanted)
     if not why:
         return Member(host, OK)
-    return Member(host, WIP if plan_health.on_its_way(name, seen or {}) else DOWN, tuple(why))
+    return Member(host, WIP if plan_health.on_its_way(name, seen or {}) else DOWN, tuple(why), bool((seen or {}).get("unknown")))
 
 
 def _state(report: Report) -> str:
     witness = bool(plan_health.SERVICES[report.name].votes_in)
     if not witness and (report.why or not report.healthy or report.healthy_votes < report.needed):
-        return DOWN
+        return UNKNOWN if all(member.silent for member in report.members) else DOWN
     if report.healthy == len(report.members) and not report.why:
         return OK
     return WIP if all(member.state in (OK, WIP) for member in report.members) and not report.why else DEGRADED

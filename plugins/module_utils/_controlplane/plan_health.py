@@ -125,6 +125,8 @@ def problems(name: str, seen: t.Mapping[str, t.Any], wanted: Wanted = ANY) -> li
 
     :arg seen: its result of the module ``controlplane_info``.
     """
+    if seen.get("unknown"):
+        return [f"unknown: {seen['unknown']}"]
     if not seen.get("units"):
         return ["it is not installed"]
     found = [f"{unit} is {entry['state']}" for unit, entry in sorted(seen["units"].items()) if entry["state"] != "active"]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_clock, plan_controlplane, plan_health
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_clock, plan_controlplane, plan_health, plan_status_cloud
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status_line import Line
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_availability import Availability, grade_availability
 
@@ -20,29 +21,6 @@ _VOTING = ("galera", "rabbitmq")
 #: The roles renew certificates 30 days before they expire, that of the virtual address 60 days.
 _RENEWED_DAYS = 30
 _WORST_FIRST = ("none", "restart", "quorum")
-_WORDS = {plan_controlplane.OK: "ok  ", plan_controlplane.WIP: "wip ", plan_controlplane.DEGRADED: "DEGRADED", plan_controlplane.DOWN: "DOWN"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Line:
-    """A line of the report: topic, state and text.
-
-    A ``note`` is information, not a problem.
-    """
-
-    topic: str
-    ok: bool
-    text: str
-    note: bool = False
-    state: str = ""
-
-    @property
-    def grade(self) -> str:
-        """Return the state, one of those of a service."""
-        return self.state or (plan_controlplane.OK if self.ok else plan_controlplane.DOWN)
-
-    def __str__(self) -> str:
-        return f"{'NOTE' if self.note else _WORDS[self.grade]} {self.topic}: {self.text}"
 
 
 def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -53,8 +31,10 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
         ``controllers`` (name → ``reachable``, ``place``: the server on which it runs, ``error`` or empty, ``look``: the result
         of controlplane_info), ``members`` (service → its hosts) and
         ``migrations`` (list of ``name``, ``phase``, ``state``, ``downtime_seconds``, ``reason``, ``host``),
-        ``standbys`` (server → entries as returned by vm_standby_info) and ``clocks`` (a :class:`plan_clock.Skew`, or ``None``).
-    :returns: ``ok`` (nothing is degraded or down), ``state``, ``lines`` (text), ``table`` (text), ``services``, ``links``,
+        ``standbys`` (server → entries as returned by vm_standby_info) and ``clocks`` (a :class:`plan_clock.Skew`, or ``None``);
+        ``cloud``, ``probes`` and ``unanswered`` as :func:`plan_status_cloud.lines_of` reads them.
+    :returns: ``ok`` (nothing is degraded, down or unknown), ``state``, ``lines`` (text), ``findings`` (the same as mappings), ``table`` (text),
+        ``services``, ``links``,
         ``ha_grade`` (as configured), ``ha_grade_now`` (with the votes that are there),
         ``ha`` (sentences), ``virtual_address_holder``, ``writer``, ``database_members`` (the ready ones),
         ``vms`` and ``servers`` counts, ``standbys`` (one entry for each copied VM), ``clocks``, ``placement`` (each server with its VMs,
@@ -79,13 +59,19 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     lines.extend(_standby(entry) for entry in standbys)
     clocks: plan_clock.Skew | None = found.get("clocks")
     lines.extend(_clocks(clocks) if clocks else ())
+    lines.extend(plan_status_cloud.lines_of(found, reports))
     availability, now, missing = _availability(controllers, reports)
     state = plan_controlplane.worst(line.grade for line in lines)
+    hosts = [*servers.values(), *controllers.values()]
+    if hosts and not any(seen.get("reachable") for seen in hosts):
+        # the fault may be that of the network of the control node
+        state = plan_controlplane.UNKNOWN
     holders = [names for report in reports.values() for names in report.holders.values()]
     return {
         "ok": state in (plan_controlplane.OK, plan_controlplane.WIP),
         "state": state,
         "lines": [str(line) for line in lines],
+        "findings": [{**dataclasses.asdict(line), "state": line.grade} for line in lines],
         "table": plan_controlplane.table(reports),
         "services": {name: report.as_dict() for name, report in reports.items()},
         "links": sorted({link for report in reports.values() for link in report.links}),
@@ -182,10 +168,10 @@ def _current_vms(seen: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
 def _servers(servers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:
     for name, seen in sorted(servers.items()):
         if not seen.get("reachable"):
-            yield Line(f"server {name}", False, "does not answer")
+            yield Line(f"server {name}", False, _silence(seen), silent=True)
             continue
         if seen.get("error"):
-            yield Line(f"server {name}", False, f"failed to list its VMs: {seen['error']}")
+            yield Line(f"server {name}", False, f"failed to list its VMs: {seen['error']}", state=plan_controlplane.UNKNOWN)
             continue
         vms = _current_vms(seen)
         down = [f"{vm['name']} is {vm['state']}" for vm in vms if vm["state"] != "running"]
@@ -202,12 +188,19 @@ def _servers(servers: t.Mapping[str, t.Any]) -> t.Iterator[Line]:
                 yield Line(f"VM {vm['name']}", True, f"requires a restart ({', '.join(vm['pending'])})", note=True)
 
 
+def _silence(seen: t.Mapping[str, t.Any]) -> str:
+    return f"does not answer: {seen['why']}" if seen.get("why") else "does not answer"
+
+
 def _controllers(controllers: t.Mapping[str, t.Any], witnesses: t.Container[str]) -> t.Iterator[Line]:
     for name, seen in sorted(controllers.items()):
         kind, lost = ("witness", plan_controlplane.DEGRADED) if name in witnesses else ("controller", plan_controlplane.DOWN)
-        if not seen.get("reachable") or seen.get("error"):
-            problem = f"failed to list its services: {seen['error']}" if seen.get("error") else "does not answer"
-            yield Line(f"{kind} {name}", False, f"{problem} (on {seen.get('place') or name})", state=lost)
+        place = seen.get("place") or name
+        if not seen.get("reachable"):
+            yield Line(f"{kind} {name}", False, f"{_silence(seen)} (on {place})", state=lost, silent=True)
+            continue
+        if seen.get("error"):
+            yield Line(f"{kind} {name}", False, f"failed to list its services: {seen['error']} (on {place})", state=plan_controlplane.UNKNOWN)
             continue
         services = {service: part for service, part in ((seen.get("look") or {}).get("services") or {}).items() if part.get("units")}
         bad = {service: why for service, part in services.items() if (why := plan_health.problems(service, part))}
@@ -330,44 +323,3 @@ def _standby(entry: t.Mapping[str, t.Any]) -> Line:
     if problem:
         return Line(topic, False, f"{text}; {problem}", state=plan_controlplane.DEGRADED)
     return Line(topic, True, text)
-
-
-def read_results(
-    members: plan_controlplane.Members,
-    looks: t.Mapping[str, t.Mapping[str, t.Any]],
-    vms: t.Mapping[str, t.Mapping[str, t.Any]],
-    migrations: t.Sequence[t.Mapping[str, t.Any]],
-    vm_hosts: t.Mapping[str, str],
-    standbys: t.Mapping[str, t.Mapping[str, t.Any]] | None = None,
-) -> dict[str, t.Any]:
-    """Return results of modules in the format of :func:`build_status`.
-
-    :arg members: service → its hosts.
-    :arg looks: host → result of ``controlplane_info``, empty for a host that was not reached.
-    :arg vms: server → result of ``vm_info``, empty for a server that was not reached.
-    :arg vm_hosts: host → its server in the inventory, empty for a host that is a server itself.
-    :arg standbys: server → result of ``vm_standby_info``, empty for a server that was not reached.
-    """
-    # the VM of a migration that is not done is off until then: its source serves
-    off = {(one.get("vm") or {}).get("uuid") for one in migrations if one.get("state") not in ("done", "retired")} - {None}
-    servers = {name: _read_server(result or {"unreachable": True}, off) for name, result in vms.items()}
-    # the inventory may list a moved VM under its old server
-    places = {vm["name"]: name for name, seen in servers.items() for vm in _current_vms(seen)}
-    hosts = dict.fromkeys(host for names in members.values() for host in names)
-    where = {host: (places.get(host) or vm_hosts[host]) if vm_hosts.get(host) else host for host in hosts}
-    controllers = {host: _read_controller(looks.get(host) or {"unreachable": True}, where[host]) for host in hosts}
-    copies = {name: result.get("standbys") or [] for name, result in (standbys or {}).items()}
-    return {"servers": servers, "controllers": controllers, "members": members, "migrations": migrations, "standbys": copies}
-
-
-def _read_server(result: t.Mapping[str, t.Any], off: t.Container[str]) -> dict[str, t.Any]:
-    reachable = not result.get("unreachable")
-    error = "" if "vms" in result or not reachable else str(result.get("msg") or "no answer")
-    vms = [vm for vm in result.get("vms") or [] if vm["state"] == "running" or vm.get("uuid") not in off]
-    return {"reachable": reachable, "error": error, "vms": vms}
-
-
-def _read_controller(result: t.Mapping[str, t.Any], place: str) -> dict[str, t.Any]:
-    reachable = not result.get("unreachable")
-    error = "" if "controlplane" in result or not reachable else str(result.get("msg") or "no answer")
-    return {"reachable": reachable, "error": error, "place": place, "look": result.get("controlplane")}

@@ -14,7 +14,6 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import build_status
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 FILTERS = sorted(path.stem for path in (ROOT / "plugins" / "filter").glob("[a-z]*.py"))
@@ -121,18 +120,12 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         ),
         lambda found: not found["ok"] and found["action"] == "replace" and "replace_server_confirm" in found["why"][0],
     ),
-    "status": (
-        LOOKS,
-        (MEMBERS, {"metal1": {"vms": FOUND["metal1"]}}, [{"name": "master", "state": "running", "phase": "precopy", "host": "metal1"}], {"c1": "metal1"}),
-        lambda found: not found["ok"] and "DOWN controller c1: does not answer (on metal1)" in found["lines"] and found["vms"]["running"] == 1,
-    ),
     "vm_standbys": (
         [{"id": "m", "disks": [{"size": "1GiB"}], "standby": "metal2"}, {"id": "n"}],
         ("metal1", {"metal1": ["virt"], "metal2": ["virt"]}),
         lambda found: [(vm["id"], vm["server"], vm["needed_bytes"]) for vm in found] == [("m", "metal2", 2 << 30)],
     ),
     "state_text": ({"mark": "a1"}, ("secrets_record",), lambda found: found == '{"mark": "a1", "schema": 1}\n'),
-    "status_html": (build_status({}), ("lab", "noon"), lambda found: found.startswith("<!DOCTYPE html>") and "Status of lab" in found and "noon" in found),
 }
 #: What each says instead of a traceback when it gets something else.
 ELSE: dict[str, tuple[t.Any, tuple[t.Any, ...]]] = {name: (17, arguments) for name, (_given, arguments, _check) in CALLS.items()}

@@ -63,7 +63,7 @@ CASES = [
     ),
     ("galera", (galera(), galera(), galera(cluster_uuid="9")), "down", ["there are 2 separate clusters: 11111111-2222-3333-4444-555555555555, 9"]),
     ("galera", (galera(ready=False, standalone=True),), "down", ["c1: its server runs without replication"]),
-    ("galera", (None, None, None), "down", ["c1: does not answer", "c2: does not answer", "c3: does not answer"]),
+    ("galera", (None, None, None), "unknown", ["c1: does not answer", "c2: does not answer", "c3: does not answer"]),
     ("rabbitmq", (rabbitmq(), rabbitmq(), rabbitmq()), "ok", []),
     ("rabbitmq", (rabbitmq(NAMES[:2]), rabbitmq(NAMES[:2]), rabbitmq(state="inactive")), "degraded", ["c3: rabbitmq-server.service is inactive"]),
     ("rabbitmq", (rabbitmq(), rabbitmq(), rabbitmq(partitions={"c1": ["c2"]})), "degraded", ["c3: c1 does not reach c2"]),

@@ -10,7 +10,8 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_health import distance
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import build_status, read_results
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import build_status
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status_answers import asked, read_answers
 from tests.support.controlplane import UUID, galera, look, rabbitmq, unit
 
 
@@ -141,10 +142,10 @@ def breakage(*path: str, value: t.Any) -> dict[str, t.Any]:
 
 BROKEN = [
     (("servers", "metal2", "reachable"), False, "DOWN server metal2: does not answer"),
-    (("servers", "metal2", "error"), "no libvirt", "DOWN server metal2: failed to list its VMs: no libvirt"),
+    (("servers", "metal2", "error"), "no libvirt", "UNKNOWN server metal2: failed to list its VMs: no libvirt"),
     (("servers", "metal2", "vms"), [{"name": "c3", "state": "shutoff"}], "DOWN server metal2: 0 of 1 VMs running (c3 is shutoff)"),
     (("controllers", "c2", "reachable"), False, "DOWN controller c2: does not answer (on metal1)"),
-    (("controllers", "c2", "error"), "Timed out after 90 s", "DOWN controller c2: failed to list its services: Timed out after 90 s (on metal1)"),
+    (("controllers", "c2", "error"), "Timed out after 90 s", "UNKNOWN controller c2: failed to list its services: Timed out after 90 s (on metal1)"),
     (
         ("controllers", "c2", "look", "services", "galera"),
         galera("failed"),
@@ -243,60 +244,67 @@ def test_an_empty_footprint_is_no_failure() -> None:
     assert report["ha"] == []
 
 
+def read(members: t.Any, parts: t.Mapping[str, t.Any], servers: t.Sequence[str], vm_hosts: t.Mapping[str, str]) -> dict[str, t.Any]:
+    """What is found with these parts of the answers of hosts; ``None`` does not answer, a text is why it cannot."""
+    answers = {}
+    for host, own in parts.items():
+        values = {name: {"value": value} for name, value in own.items()} if isinstance(own, dict) else {}
+        answers[host] = {"reachable": own is not None, "reason": own if isinstance(own, str) else "", "parts": values}
+    return read_answers(asked(members, servers, {}), answers, members, vm_hosts)
+
+
 @pytest.mark.parametrize(("state", "counted"), [("done", True), ("retired", True), ("rolled_back", False), ("stopped", False), ("running", False)])
 def test_the_vm_of_a_master_that_serves_from_its_source_is_not_down(state: str, counted: bool) -> None:
     """It is defined long before the pause, and stays after a rollback."""
-    vms = {"metal1": {"vms": [{"name": "c1", "state": "running", "uuid": "u1"}, {"name": "master", "state": "shutoff", "uuid": "u2"}]}}
+    vms = [{"name": "c1", "state": "running", "uuid": "u1"}, {"name": "master", "state": "shutoff", "uuid": "u2"}]
     migrations = [{"name": "master", "state": state, "phase": "rehearse", "host": "metal1", "vm": {"uuid": "u2"}}]
-    found = read_results({}, {}, vms, migrations, {})
+    found = read({}, {"metal1": {"vms": vms, "migrations": migrations}}, ["metal1"], {})
     assert [vm["name"] for vm in found["servers"]["metal1"]["vms"]] == ["c1", *(["master"] if counted else [])]
     lines = build_status(found)["lines"]
     assert ("DOWN server metal1: 1 of 2 VMs running (master is shutoff)" in lines) is counted
     # a VM that runs is always shown
-    vms["metal1"]["vms"][1]["state"] = "running"
-    assert len(read_results({}, {}, vms, migrations, {})["servers"]["metal1"]["vms"]) == 2
+    vms[1]["state"] = "running"
+    assert len(read({}, {"metal1": {"vms": vms, "migrations": migrations}}, ["metal1"], {})["servers"]["metal1"]["vms"]) == 2
 
 
-def test_results_of_modules_are_read() -> None:
-    vms: dict[str, t.Any] = {
-        "metal1": {"vms": [{"name": "c1", "state": "running"}]},
-        "metal2": {"unreachable": True, "msg": "no route"},
-        "metal3": {"failed": True, "msg": "python3-libvirt is missing"},
-        "metal4": {},
-    }
-    looks: dict[str, t.Any] = {
+def test_answers_of_hosts_are_read() -> None:
+    servers = [f"metal{number}" for number in range(1, 5)]
+    parts: dict[str, t.Any] = {
+        "metal1": {"vms": [{"name": "c1", "state": "running"}], "migrations": [{"name": "master"}], "standbys": [{"id": "m"}]},
+        "metal2": None,
+        "metal3": "python3-libvirt is missing",
         "c1": {"controlplane": {"addresses": ["192.0.2.20"], "services": {}}},
-        "c2": {"unreachable": True},
-        "c3": {"failed": True, "msg": "Timed out"},
-        "c4": {},
+        "c2": None,
+        "c3": "Timed out",
     }
-    found = read_results({"galera": [*NAMES, "c4"], "rabbitmq": NAMES}, looks, vms, [{"name": "master"}], {"c1": "metal1", "c2": "", "c3": ""})
-    assert found["servers"]["metal1"] == {"reachable": True, "error": "", "vms": [{"name": "c1", "state": "running"}]}
+    found = read({"galera": [*NAMES, "c4"], "rabbitmq": NAMES}, parts, servers, {"c1": "metal1", "c2": "", "c3": ""})
+    assert found["servers"]["metal1"] == {"reachable": True, "error": "", "why": "", "vms": [{"name": "c1", "state": "running"}]}
     assert not found["servers"]["metal2"]["reachable"] and not found["servers"]["metal4"]["reachable"]
     assert found["servers"]["metal3"]["error"] == "python3-libvirt is missing"
     assert found["controllers"]["c1"] == {
         "reachable": True,
         "place": "metal1",
         "error": "",
+        "why": "",
         "look": {"addresses": ["192.0.2.20"], "services": {}},
     }
     assert found["controllers"]["c2"]["place"] == "c2"
     assert not found["controllers"]["c2"]["reachable"] and not found["controllers"]["c4"]["reachable"]
     assert found["controllers"]["c3"]["error"] == "Timed out"
-    assert found["members"]["rabbitmq"] == NAMES
+    assert found["members"]["rabbitmq"] == NAMES and found["standbys"]["metal1"] == [{"id": "m"}]
     assert found["migrations"] == [{"name": "master"}]
 
 
 def test_moved_controller_is_on_its_new_server_and_its_old_copy_is_a_note() -> None:
     old = {"name": "c2", "state": "shutdown", "moved": "metal3"}
-    vms: dict[str, t.Any] = {
+    parts: dict[str, t.Any] = {
         "metal3": {"vms": [{"name": "c2", "state": "running"}]},
         "metal2": {"vms": [{"name": "c3", "state": "running"}]},
         "metal1": {"vms": [{"name": "c1", "state": "running", "moved": None}, old]},
     }
     # the inventory does not know yet
     vm_hosts = {name: "metal2" if name == "c3" else "metal1" for name in NAMES}
-    report = build_status(read_results({"galera": NAMES}, {}, vms, [], vm_hosts))
+    report = build_status(read({"galera": NAMES}, parts, list(parts), vm_hosts))
     assert report["ha_grade"] == "quorum"
     assert "ok   server metal1: 1 of 1 VMs running" in report["lines"]
     assert "NOTE VM c2: moved to metal3; the old copy is kept until the move is confirmed" in report["lines"]
