@@ -80,7 +80,7 @@ options:
     type: str
     default: ""
   instances:
-    description: Result of M(reduced.footprint.compute_instances) for the server in check mode, as registered; empty for a server that is no compute server.
+    description: Result of M(reduced.footprint.compute_instances) for the server in check mode, as registered; empty for other servers.
     type: dict
     default: {}
 """
@@ -95,7 +95,7 @@ RETURN = r"""
 _value:
   description:
     - Without O(server), V(servers), V(done) (what an interrupted run has completed), V(switched_off) (the server that it may have left switched off),
-      V(instances) (what it has begun with the instances of each server) and V(error).
+      V(instances) (its record of the instances of each server) and V(error).
     - With it V(ok), V(why) (the reasons against it), V(lines) (text), V(steps) (C(name), C(action), C(destination), C(id) and C(cluster) of each VM),
       V(begun) and V(stage) of an interrupted run, V(members) on this server, and V(journal), to be kept until the run is complete.
   type: dict

@@ -56,9 +56,9 @@ options:
     type: str
     default: footprint
   wait_timeout:
-    description: Seconds to wait for each instance, and for nova-compute.
+    description: Maximum number of seconds to wait for each instance, and for nova-compute.
     type: int
-    default: 600
+    default: 1800
 notes:
   - Run it on the control node. Live migration requires the role C(compute) on all servers of the group C(compute).
 """
@@ -96,7 +96,7 @@ lines:
   elements: str
   returned: success
 record:
-  description: What was begun, with C(disable) and C(steps). To be kept until the server is restored.
+  description: The changes, with C(disable) and C(steps). To be kept until the server is restored.
   type: dict
   returned: success
 error:
@@ -124,7 +124,7 @@ def main() -> None:
             "removal": {"type": "bool", "default": False},
             "record": {"type": "dict", "default": {}},
             "cloud": {"type": "str", "default": "footprint"},
-            "wait_timeout": {"type": "int", "default": 600},
+            "wait_timeout": {"type": "int", "default": 1800},
         },
         supports_check_mode=True,
     )

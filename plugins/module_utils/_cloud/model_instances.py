@@ -46,7 +46,7 @@ class Service(t.NamedTuple):
 
 
 class Step(t.NamedTuple):
-    """What happens to an instance of a server that is emptied, and is undone afterwards.
+    """What happens to an instance of a server that is emptied, and is undone afterwards unless the server is removed.
 
     :arg stop: whether it may be stopped if it cannot be migrated.
     :arg destination: name of the only server that can take it; empty if Nova chooses one, or the instance is stopped.
@@ -62,8 +62,8 @@ class Step(t.NamedTuple):
     def text(self) -> str:
         """Return the step as text."""
         if self.action == STOP:
-            return f"instance {self.name} is stopped, and started again"
-        return f"instance {self.name} is migrated live to {self.destination or 'a server that Nova chooses'}, and back"
+            return f"instance {self.name} is stopped"
+        return f"instance {self.name} is migrated live to {self.destination or 'a server that Nova chooses'}"
 
 
 class Record(t.NamedTuple):

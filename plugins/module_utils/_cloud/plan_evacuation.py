@@ -75,7 +75,8 @@ def plan(wanted: Wanted, services: t.Sequence[Service], instances: t.Sequence[In
             lines.append(step)
     disable = bool(begun and begun.disable) or own.enabled or own.reason.startswith(_BY_NOVA)
     record = Record(disable, tuple(steps.values()))
-    return Evacuation(record, [*(step.text for step in record.steps), *lines], problems)
+    back = "" if wanted.removal else ", and returns afterwards"
+    return Evacuation(record, [*(f"{step.text}{back}" for step in record.steps), *lines], problems)
 
 
 _LOG = "Check /var/log/nova/nova-compute.log on it."

@@ -113,7 +113,7 @@ def plan(
     :arg environments: environment → its members; each must keep its majorities.
     :arg places: host → its server.
     :arg journal: of an interrupted run; its VMs are those of the unfinished server.
-    :arg instances: result of ``compute_instances`` in check mode, as registered; without a record on a server that has none or is no compute server.
+    :arg instances: result of ``compute_instances`` in check mode, as registered; empty or skipped for other servers.
     """
     begun = (journal or {}).get("server") == server
     stage = str((journal or {}).get("stage") or "") if begun else ""

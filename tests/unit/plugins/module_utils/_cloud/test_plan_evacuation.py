@@ -20,8 +20,9 @@ def test_running_instances_are_migrated_and_those_that_are_off_remain() -> None:
     off = Instance("i2", "old", "metal1", "SHUTOFF")
     found = plan(Wanted("metal1"), [ONE, TWO], [WEB, off])
     assert not found.problems and found.record == Record(True, (Step("i1", "web", MIGRATE, False, "metal2"),))
-    assert found.lines == ["instance web is migrated live to metal2, and back", "instance old is off (SHUTOFF), and remains"]
-    assert plan(Wanted("metal1"), [ONE, TWO, THREE], [WEB]).lines == ["instance web is migrated live to a server that Nova chooses, and back"]
+    assert found.lines == ["instance web is migrated live to metal2, and returns afterwards", "instance old is off (SHUTOFF), and remains"]
+    assert plan(Wanted("metal1"), [ONE, TWO, THREE], [WEB]).lines == ["instance web is migrated live to a server that Nova chooses, and returns afterwards"]
+    assert plan(Wanted("metal1", removal=True), [ONE, TWO], [WEB]).lines == ["instance web is migrated live to metal2"]
     assert parse_record(found.record.as_dict()) == found.record
 
 
@@ -51,7 +52,7 @@ def test_what_is_refused(wanted: Wanted, services: list[Service], instance: Inst
 def test_instances_are_stopped_with_consent_where_no_other_server_is() -> None:
     found = plan(Wanted("metal1", stop=True), [ONE], [WEB])
     assert not found.problems and found.record.steps == (Step("i1", "web", STOP, True),)
-    assert found.lines == ["instance web is stopped, and started again"]
+    assert found.lines == ["instance web is stopped, and returns afterwards"]
 
 
 @pytest.mark.parametrize(
