@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._cloud.model_instances import Instance, Service
+from ansible_collections.reduced.footprint.plugins.module_utils._cloud.model_instances import MIGRATE, START, STOP, Instance, Service
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 
 try:
@@ -53,7 +53,7 @@ class Compute:
     def instances(self, host: str) -> list[Instance]:
         """Return the instances of all projects on a server."""
         with _errors(f"list the instances of {host}"):
-            found = [_instance(one) for one in self._api.servers(all_projects=True, host=host)]
+            found = [_instance(one) for one in self._api.servers(all_projects=True, compute_host=host)]
         return [one for one in found if one.host == host]
 
     def instance(self, server: str) -> Instance | None:
@@ -72,20 +72,13 @@ class Compute:
             else:
                 self._api.enable_service(service.id)
 
-    def migrate(self, server: str, host: str = "") -> None:
-        """Request a live migration, to a server if one is given."""
-        with _errors(f"migrate the instance {server}"):
-            self._api.live_migrate_server(server, host=host or None, block_migration="auto")
-
-    def stop(self, server: str) -> None:
-        """Request a shutdown."""
-        with _errors(f"stop the instance {server}"):
-            self._api.stop_server(server)
-
-    def start(self, server: str) -> None:
-        """Request a start."""
-        with _errors(f"start the instance {server}"):
-            self._api.start_server(server)
+    def act(self, verb: str, server: str, host: str = "") -> None:
+        """Request that an instance is migrated live, to a server if one is given, stopped or started."""
+        with _errors(f"{verb} the instance {server}"):
+            if verb == MIGRATE:
+                self._api.live_migrate_server(server, host=host or None, block_migration="auto")
+            else:
+                {STOP: self._api.stop_server, START: self._api.start_server}[verb](server)
 
     def reason(self, server: str) -> str:
         """Return why the last action of an instance failed, empty if that is unknown."""

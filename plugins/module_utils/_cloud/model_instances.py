@@ -10,8 +10,8 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
-#: What happens to an instance.
-MIGRATE, STOP = "migrate", "stop"
+#: What is done with an instance.
+MIGRATE, STOP, START = "migrate", "stop", "start"
 
 
 class Instance(t.NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._cloud.model_instances import MIGRATE, STOP, Instance, Record, Service, Step
+from ansible_collections.reduced.footprint.plugins.module_utils._cloud.model_instances import MIGRATE, START, STOP, Instance, Record, Service, Step
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, RefusedError
 
 #: The reason with which a service is disabled; one that was disabled for another reason remains disabled.
@@ -117,4 +117,4 @@ def _back(step: Step, server: str, one: Instance | None) -> str:
     if one.status in _LIVE:
         return ""
     # only a run that may stop it has done so
-    return "start" if one.status == "SHUTOFF" and (step.stop or step.action == STOP) else f"is {one.status}"
+    return START if one.status == "SHUTOFF" and (step.stop or step.action == STOP) else f"is {one.status}"

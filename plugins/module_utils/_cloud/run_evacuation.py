@@ -10,11 +10,13 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._cloud.io_compute import Compute
-from ansible_collections.reduced.footprint.plugins.module_utils._cloud.model_instances import MIGRATE, Instance, Record, Service, Step, parse_record
+from ansible_collections.reduced.footprint.plugins.module_utils._cloud.model_instances import MIGRATE, START, STOP, Instance, Record, Service, Step, parse_record
 from ansible_collections.reduced.footprint.plugins.module_utils._cloud.plan_evacuation import OFF, REASON, Evacuation, Wanted, plan, restoring
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, RefusedError
 
 _POLL = 2.0
+#: The status of an instance afterwards.
+_AFTER = {STOP: "SHUTOFF", START: "ACTIVE"}
 _AGAIN = "Run the same command again, which continues."
 
 
@@ -73,8 +75,8 @@ class _Work:
             self._enable()
         found = {step.id: self._nova.instance(step.id) if self._check_mode else self._wait(step) for step in record.steps}
         back = restoring(record, self._server, found)
-        lines = [f"instance {step.name} {back[step.id]}, and is left as it is" for step in record.steps if back[step.id] not in ("", MIGRATE, "start")]
-        self._all([step for step in record.steps if back[step.id] in (MIGRATE, "start")], lambda step: self._return(step, back[step.id]))
+        lines = [f"instance {step.name} {back[step.id]}, and is left as it is" for step in record.steps if back[step.id] not in ("", MIGRATE, START)]
+        self._all([step for step in record.steps if back[step.id] in (MIGRATE, START)], lambda step: self._change(step, back[step.id], self._server))
         return self._result(record, lines)
 
     def _result(self, record: Record, lines: t.Sequence[str]) -> dict[str, t.Any]:
@@ -95,44 +97,31 @@ class _Work:
 
     def _leave(self, step: Step) -> None:
         """Migrate an instance, or stop it if that is allowed."""
-        if self._check_mode:
-            self.actions.append(f"{step.action} instance {step.name}{f' to {step.destination}' if step.destination else ''}")
+        one = None if self._check_mode else self._wait(step)
+        if not self._check_mode and (one is None or one.host != self._server or one.status in OFF):
             return
-        one = self._wait(step)
-        if one is None or one.host != self._server or one.status in OFF:
-            return
-        if step.action == MIGRATE:
-            try:
-                self._migrate(step, "")
-                return
-            except FootprintError:
-                if not step.stop or one.status != "ACTIVE":
-                    raise
-        self._change(step, "stop", lambda: self._nova.stop(step.id), lambda now: now.status == "SHUTOFF")
+        try:
+            self._change(step, step.action)
+        except FootprintError:
+            if step.action == STOP or not step.stop or one is None or one.status != "ACTIVE":
+                raise
+            self._change(step, STOP)
 
-    def _return(self, step: Step, action: str) -> None:
+    def _change(self, step: Step, verb: str, to: str = "") -> None:
+        """Migrate, stop or start an instance, and wait until that is done."""
         if self._check_mode:
-            self.actions.append(f"{action} instance {step.name}")
-        elif action == MIGRATE:
-            self._migrate(step, self._server)
-        else:
-            self._change(step, "start", lambda: self._nova.start(step.id), lambda now: now.status == "ACTIVE")
-
-    def _migrate(self, step: Step, to: str) -> None:
-        self._change(
-            step, MIGRATE, lambda: self._nova.migrate(step.id, to), lambda now: (now.host == to if to else now.host != self._server) and now.status != "ERROR"
-        )
-
-    def _change(self, step: Step, verb: str, request: t.Callable[[], None], reached: t.Callable[[Instance], bool]) -> None:
+            self.actions.append(_action(step, verb, to or step.destination))
+            return
         began = time.monotonic()
-        request()
+        self._nova.act(verb, step.id, to)
         one = self._wait(step)
         if one is None:
             return
-        if not reached(one):
+        moved = one.host == to if to else one.host != self._server
+        if one.status == "ERROR" or (not moved if verb == MIGRATE else one.status != _AFTER[verb]):
             reason = self._nova.reason(step.id) or "Nova does not give the reason"
             raise BackendError(f"Nova did not {verb} instance {step.name}, which is {one.status} on {one.host}: {reason}.", hint=_AGAIN)
-        self.actions.append(f"{verb} instance {step.name}{f' to {one.host}' if verb == MIGRATE else ''}: {time.monotonic() - began:.1f} s")
+        self.actions.append(f"{_action(step, verb, one.host)}: {time.monotonic() - began:.1f} s")
 
     # waiting ------------------------------------------------------------------------------------------------------------
 
@@ -184,6 +173,10 @@ class _Work:
             time.sleep(_POLL)
             service = self._service()
         self._nova.enable(service)
+
+
+def _action(step: Step, verb: str, server: str) -> str:
+    return f"{verb} instance {step.name}{f' to {server}' if verb == MIGRATE and server else ''}"
 
 
 def _several(problems: t.Sequence[FootprintError], kind: type[FootprintError]) -> FootprintError:

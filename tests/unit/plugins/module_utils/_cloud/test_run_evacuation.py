@@ -56,16 +56,11 @@ class Nova:
         self._request(f"{'disable' if reason else 'enable'} {service.host}")
         self.known[service.host] = service._replace(enabled=not reason, reason=reason)
 
-    def migrate(self, server: str, host: str = "") -> None:
+    def act(self, verb: str, server: str, host: str = "") -> None:
         one = self.servers[server]
-        assert host or not self.known["metal1"].enabled, "Nova may choose the same server again"
-        self._change(f"migrate {server}", one._replace(host=host or "metal2"), "migrating")
-
-    def stop(self, server: str) -> None:
-        self._change(f"stop {server}", self.servers[server]._replace(status="SHUTOFF"), "powering-off")
-
-    def start(self, server: str) -> None:
-        self._change(f"start {server}", self.servers[server]._replace(status="ACTIVE"), "powering-on")
+        assert verb != "migrate" or host or not self.known["metal1"].enabled, "Nova may choose the same server again"
+        later = {"migrate": one._replace(host=host or "metal2"), "stop": one._replace(status="SHUTOFF"), "start": one._replace(status="ACTIVE")}
+        self._change(f"{verb} {server}", later[verb], verb)
 
     def _change(self, request: str, later: Instance, task: str) -> None:
         one = self.servers[later.id]
@@ -108,7 +103,7 @@ def test_instances_leave_and_come_back() -> None:
     assert {one.host for one in nova.servers.values() if one.status != "SHUTOFF"} == {"metal2"} and nova.known["metal1"].reason == REASON
     assert not call(nova, "emptied", record)["changed"]
     assert call(nova, "restored", record, check_mode=True)["actions"] == [
-        "enable the compute service of metal1", "migrate instance name-i1", "migrate instance name-i3",
+        "enable the compute service of metal1", "migrate instance name-i1 to metal1", "migrate instance name-i3 to metal1",
     ]  # fmt: skip
     assert call(nova, "restored", record)["changed"]
     assert {one.host for one in nova.servers.values()} == {"metal1"} and nova.known["metal1"].enabled
