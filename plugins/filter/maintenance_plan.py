@@ -79,6 +79,10 @@ options:
     description: Text of the journal of an interrupted run.
     type: str
     default: ""
+  instances:
+    description: Result of M(reduced.footprint.compute_instances) for the server in check mode, as registered; empty for other servers.
+    type: dict
+    default: {}
 """
 
 EXAMPLES = r"""
@@ -90,8 +94,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - Without O(server), V(servers), V(done) (what an interrupted run has completed), V(switched_off) (the server that it may have left switched off)
-      and V(error).
+    - Without O(server), V(servers), V(done) (what an interrupted run has completed), V(switched_off) (the server that it may have left switched off),
+      V(instances) (its record of the instances of each server) and V(error).
     - With it V(ok), V(why) (the reasons against it), V(lines) (text), V(steps) (C(name), C(action), C(destination), C(id) and C(cluster) of each VM),
       V(begun) and V(stage) of an interrupted run, V(members) on this server, and V(journal), to be kept until the run is complete.
   type: dict
@@ -116,6 +120,7 @@ def maintenance_plan(
     details: t.Sequence[t.Any] = (),
     names: t.Sequence[str] = (),
     control_macs: t.Sequence[str] = (),
+    instances: t.Mapping[str, t.Any] | None = None,
 ) -> dict[str, t.Any]:
     """Return the order of servers, or the plan of one; see :mod:`plan_maintenance`."""
     from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_maintenance
@@ -127,9 +132,11 @@ def maintenance_plan(
             chosen = [name.strip() for name in asked.split(",") if name.strip()] if isinstance(asked, str) else [str(name) for name in asked or ()]
             plan_maintenance.check_destinations(destinations or {}, known, details, names)
             servers = plan_maintenance.order_servers(chosen, known, kept)
-            return {"servers": servers, "done": list((kept or {}).get("done") or ()), "switched_off": plan_maintenance.switched_off(kept)}
+            begun = {kept["server"]: kept.get("instances") or {}} if kept and kept.get("server") else {}
+            done, off = list((kept or {}).get("done") or ()), plan_maintenance.switched_off(kept)
+            return {"servers": servers, "done": done, "switched_off": off, "instances": begun}
         policy = plan_maintenance.Policy(destinations or {}, restart_elsewhere, accept_outage, control_macs)
-        found = plan_maintenance.plan(server, vms, environments or {}, looks, places or {}, policy, kept)
+        found = plan_maintenance.plan(server, vms, environments or {}, looks, places or {}, policy, kept, instances)
         return {**found, "journal": MAINTENANCE.mark(found["journal"])}
     except (InputError, RefusedError) as error:
         return {"error": str(error), "servers": [], "ok": False, "why": [str(error)], "lines": [], "steps": []}

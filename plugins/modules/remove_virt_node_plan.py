@@ -33,6 +33,10 @@ options:
     description: Whether nova-compute on the server is no reason against it.
     type: bool
     default: false
+  migrate_instances:
+    description: Whether nova-compute on the server is no reason against it, because its instances are migrated and it is stopped before.
+    type: bool
+    default: false
   quorums:
     description: Groups that form a quorum; a group that is not in the inventory is ignored.
     type: list

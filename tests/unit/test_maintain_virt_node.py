@@ -99,3 +99,75 @@ def test_the_report_names_the_vm_that_failed(tmp_path: pathlib.Path, failed: str
         task = {"name": "Shut down", "reduced.footprint.server_power": {"vm": "{{ item.name }}"}, "loop": [{"name": failed}]}
     code, output = control.play([{"block": [task], "rescue": rescue}], "metal2", __maintain_plan={"steps": [{"name": "web"}]})
     assert code != 0 and f"metal2: {said} maintenance stops here, and no other server is changed. Its VMs are web." in " ".join(output.split()), output
+
+
+RECORD = {"disable": True, "steps": [{"id": "u1", "name": "web", "action": "migrate", "stop": False, "destination": "metal1"}]}
+PLANNED = {"record": RECORD, "lines": ["instance web is migrated live to metal1"], "actions": ["migrate instance web to metal1"]}
+
+
+def computing(tmp_path: pathlib.Path, planned: dict[str, t.Any], *options: str, **variables: t.Any) -> tuple[ControlNode, int, str]:
+    """Maintain metal2, a compute server with an instance, after a login to the cloud."""
+    control = ControlNode(tmp_path, "vm_info", "compute_instances", "controlplane_info")
+    (tmp_path / "compute.yml").write_text(yaml.safe_dump({"compute": {"hosts": {"metal2": {}}}}), "utf-8")
+    instance = {"name": "instance-1", "id": None, "uuid": "u1", "state": "running", "moved": None, "instance": {"name": "web"}, "hypervisor": "qemu"}
+    control.answers = {"vm_info metal2": {"vms": [instance]}, "compute_instances localhost check": planned}
+    control.answers["compute_instances localhost"] = {"failed": True, "msg": "Nova did not migrate instance web."}
+    if "journal" in variables:
+        kept(control, **variables.pop("journal"))
+    given = ("-i", str(tmp_path / "compute.yml"), "-e", "maintain_virt_node_servers=metal2", *options)
+    code, output = control.run("reduced.footprint.maintain_virt_node", *given, **{"__cloud_file": "/clouds.yaml", **variables})
+    return control, code, " ".join(output.split())
+
+
+def test_a_check_shows_where_instances_go_and_changes_none(tmp_path: pathlib.Path) -> None:
+    control, code, output = computing(tmp_path, PLANNED, "--check", maintain_virt_node_stop_instances=True, compute_hostname="nova2")
+    (call,) = control.calls("compute_instances")
+    assert code == 0 and "instance web is migrated live to metal1" in output, output
+    assert call["check"] and (call["arguments"]["server"], call["arguments"]["stop"], call["arguments"]["record"]) == ("nova2", True, {})
+
+
+def test_the_journal_has_the_instances_before_one_is_migrated(tmp_path: pathlib.Path) -> None:
+    control, code, output = computing(tmp_path, PLANNED)
+    assert code != 0 and "Nova did not migrate instance web." in output, output
+    assert [(call["check"], call["arguments"]["record"]) for call in control.calls("compute_instances")] == [(True, {}), (False, RECORD)]
+    written = json.loads((tmp_path / ".maintenance-footprint.json").read_text("utf-8"))
+    assert written["instances"] == RECORD and (written["server"], written["stage"]) == ("metal2", "emptying")
+
+
+def test_a_run_after_a_kill_passes_the_record_of_the_instances(tmp_path: pathlib.Path) -> None:
+    control, _code, output = computing(tmp_path, PLANNED, "--check", journal={"server": "metal2", "stage": "emptying", "instances": RECORD})
+    assert control.calls("compute_instances")[0]["arguments"]["record"] == RECORD, output
+
+
+@pytest.mark.parametrize("answer", [{"failed": True, "msg": "cannot list the instances of metal2: HTTP 503."}, {"failed": True, "msg": "instance web is ERROR."}])
+def test_instances_that_cannot_leave_are_a_reason_against_it(tmp_path: pathlib.Path, answer: dict[str, t.Any]) -> None:
+    control, code, output = computing(tmp_path, answer)
+    assert code != 0 and f"metal2 was not changed: its instances: {answer['msg'][:-1]}; instance-1 is an instance of a cloud" in output, output
+    assert len(control.calls("compute_instances")) == 1 and not (tmp_path / ".maintenance-footprint.json").exists()
+
+
+def test_instances_leave_before_the_members_of_the_control_plane() -> None:
+    first = yaml.safe_load((ROOT / "playbooks/tasks/maintain_virt_node_restart.yml").read_text("utf-8"))[0]
+    assert first["ansible.builtin.include_tasks"] == "compute_instances.yml"
+    block = next(task["block"] for task in yaml.safe_load((ROOT / "playbooks/tasks/maintain_virt_node_steps.yml").read_text("utf-8")) if "rescue" in task)
+    names = [task["name"] for task in block]
+    order = ["Start the virtual machines that were shut down", "Check that the control plane is healthy", "Bring the instances back", "Verify the cloud"]
+    assert sorted(order, key=names.index) == order
+
+
+@pytest.mark.parametrize(
+    ("failed", "requested", "said"),
+    [
+        ("Check the external network", None, "The cloud is not verified: no network"),
+        ("Check the external network", True, "The cloud was verified before the first server: no network"),
+        ("Read the networks, images and projects", None, "The cloud was verified before the first server: no network"),
+        ("Check the external network", False, ""),
+    ],
+)
+def test_the_verification_is_left_out_only_without_what_it_needs(tmp_path: pathlib.Path, failed: str, requested: bool | None, said: str) -> None:
+    control = ControlNode(tmp_path)
+    (task,) = yaml.safe_load((ROOT / "playbooks/tasks/maintain_virt_node_verify.yml").read_text("utf-8"))
+    task["block"] = [{"name": failed, "ansible.builtin.fail": {"msg": "no network"}}]
+    given = {} if requested is None else {"maintain_virt_node_verify_cloud": requested}
+    code, output = control.play([task], "metal2", **given)
+    assert (code != 0) == said.startswith("The cloud was verified") and said in " ".join(output.split()), output

@@ -100,3 +100,22 @@ def test_a_server_whose_copies_cannot_be_listed_is_not_removed(tmp_path: pathlib
     # also if the role was removed from the inventory before
     code, output = remove(control, **CONFIRMED, node_roles=["compute"])
     assert code != 0 and "which of its own are copied: broken record." in output and not control.calls("virt_node"), output
+
+
+def test_instances_are_migrated_before_the_node_is_removed(tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, *MODULES, "compute_instances")
+    planned = {"record": {"disable": True, "steps": []}, "lines": ["instance web is migrated live to metal1"], "actions": []}
+    control.answers = {"compute_instances localhost": planned, "compute_instances localhost check": planned}
+    given = {"remove_virt_node_migrate_instances": True, "__cloud_file": "/clouds.yaml"}
+    # without the confirmation they are listed
+    code, output = remove(control, **given)
+    (call,) = control.calls("compute_instances")
+    assert code == 0 and call["check"] and "instance web is migrated live to metal1" in output, output
+    code, output = remove(control, **CONFIRMED, **given)
+    calls = [(call["name"], call["check"]) for call in control.calls() if call["name"] in ("compute_instances", "virt_node")]
+    assert code == 0 and calls == [("compute_instances", False), ("virt_node", False)], output
+    assert control.calls("compute_instances")[0]["arguments"]["removal"] and not control.calls("virt_node")[0]["arguments"]["leave_instances"]
+    # nothing is removed with an instance that cannot leave
+    control.answers["compute_instances localhost"] = {"failed": True, "msg": "instance web is off (SHUTOFF), and cannot be migrated."}
+    code, output = remove(control, **CONFIRMED, **given)
+    assert code != 0 and "instance web is off" in output and not control.calls("virt_node"), output

@@ -105,6 +105,7 @@ def plan(
     places: t.Mapping[str, str],
     policy: Policy,
     journal: t.Mapping[str, t.Any] | None = None,
+    instances: t.Mapping[str, t.Any] | None = None,
 ) -> dict[str, t.Any]:
     """Decide whether a server may be maintained now, and what happens to its VMs.
 
@@ -112,27 +113,38 @@ def plan(
     :arg environments: environment → its members; each must keep its majorities.
     :arg places: host → its server.
     :arg journal: of an interrupted run; its VMs are those of the unfinished server.
+    :arg instances: result of ``compute_instances`` in check mode, as registered; empty or skipped for other servers.
     """
     begun = (journal or {}).get("server") == server
     stage = str((journal or {}).get("stage") or "") if begun else ""
     here = {host for members in environments.values() for names in members.values() for host in names if (places.get(host) or host) == server}
     steps = [Step(**one) for one in (journal or {}).get("steps") or ()] if begun else []
+    record = (journal or {}).get("instances") or {} if begun else {}
     why: list[str] = []
     if stage != RESTARTED:
+        record = (instances or {}).get("record") or record
         # what was started after an interrupted run began would be lost with the restart as well
-        recorded = {step.name for step in steps}
+        recorded = {step.name for step in steps} | _migrated(vms, record)
         more, why = _steps(server, [vm for vm in vms if str(vm["name"]) not in recorded], policy)
         steps += more
+        if instances and not instances.get("skipped") and "record" not in instances:
+            why.insert(0, f"its instances: {instances.get('msg') or 'no result'}".rstrip("."))
         why += _control_node(vms, steps, policy)
         why += _quorums(server, here, begun, plan_controlplane.reports_of(environments, looks), policy)
     lines = [f"{server}: {'continues, ' + stage if begun else 'maintenance'}"]
-    lines += [f"  {step.text}" for step in steps] or ["  it has no running VMs"]
+    lines += [f"  {line}" for line in [*((instances or {}).get("lines") or () if stage != RESTARTED else ()), *(step.text for step in steps)]] or ["  it has no running VMs"]
     return {
         "ok": not why, "why": why, "lines": lines, "begun": begun, "stage": stage, "members": sorted(here),
         "steps": [dataclasses.asdict(step) for step in steps],
         "journal": {"server": server, "stage": stage or EMPTYING, "steps": [dataclasses.asdict(step) for step in steps],
-                    "done": list((journal or {}).get("done") or ())},
+                    "done": list((journal or {}).get("done") or ()), "instances": record},
     }  # fmt: skip
+
+
+def _migrated(vms: t.Sequence[t.Mapping[str, t.Any]], record: t.Mapping[str, t.Any]) -> set[str]:
+    """Return the names of the domains that are instances which leave the server."""
+    ids = {str(step["id"]) for step in record.get("steps") or ()}
+    return {str(vm["name"]) for vm in vms if vm.get("instance") and str(vm.get("uuid")) in ids}
 
 
 def _steps(server: str, vms: t.Sequence[t.Mapping[str, t.Any]], policy: Policy) -> tuple[list[Step], list[str]]:
@@ -143,7 +155,7 @@ def _steps(server: str, vms: t.Sequence[t.Mapping[str, t.Any]], policy: Policy) 
         if vm.get("moved") or vm.get("state") not in ("running", "paused", "suspended"):
             continue
         if vm.get("instance"):
-            why.append(f"{name} is an instance of the cloud: disable the compute service of {server} and migrate it first")
+            why.append(f"{name} is an instance of a cloud, but Nova does not have it on {server}: migrate or delete it first")
             continue
         vm_id = str(vm.get("id") or "")
         destination = policy.destinations.get(vm_id or name)

@@ -41,7 +41,7 @@ def test_a_member_whose_peers_serve_is_shut_down() -> None:
     found = planned(vms=[vm("c1"), vm("off", state="shutdown"), vm("old", moved="metal2")])
     assert (found["ok"], found["why"], found["members"]) == (True, [], ["c1"])
     assert found["steps"] == [{"name": "c1", "action": "stop", "destination": "", "id": "", "cluster": ""}]
-    assert found["journal"] == {"schema": 1, "server": "metal1", "stage": "emptying", "steps": found["steps"], "done": []}
+    assert found["journal"] == {"schema": 1, "server": "metal1", "stage": "emptying", "steps": found["steps"], "done": [], "instances": {}}
 
 
 def test_the_last_member_of_a_majority_is_refused() -> None:
@@ -104,9 +104,38 @@ def test_what_runs_since_an_interrupted_run_is_stopped_too() -> None:
     assert (found["ok"], [step["name"] for step in found["steps"]]) == (True, ["c1", "new"]), found["why"]
     assert found["journal"]["steps"] == found["steps"]
     found = planned(vms=[*vms, vm("instance-1", instance={"name": "x"})], found=looks(down=["c1"]), journal=journal())
-    assert not found["ok"] and found["why"][0].startswith("instance-1 is an instance of the cloud")
+    assert not found["ok"] and found["why"][0].startswith("instance-1 is an instance of a cloud")
     # only the way back is left: they are not stopped any more
     assert [step["name"] for step in planned(vms=vms, found=looks(down=["c1"]), journal=journal(stage="restarted"))["steps"]] == ["c1"]
+
+
+RECORD = {"disable": True, "steps": [{"id": "u1", "name": "web", "action": "migrate", "stop": False, "destination": "metal2"}]}
+
+
+def test_instances_that_leave_the_server_are_no_reason_against_it() -> None:
+    vms = [vm("c1"), vm("instance-1", instance={"name": "web"}, uuid="u1")]
+    found = planned(vms=vms, instances={"record": RECORD, "lines": ["instance web is migrated"], "failed": False})
+    assert found["ok"] and found["journal"]["instances"] == RECORD and [step["name"] for step in found["steps"]] == ["c1"], found["why"]
+    assert found["lines"][1] == "  instance web is migrated"
+    # one that Nova has not named
+    found = planned(vms=[*vms, vm("instance-2", instance={"name": "lost"}, uuid="u2")], instances={"record": RECORD})
+    assert found["why"] == ["instance-2 is an instance of a cloud, but Nova does not have it on metal1: migrate or delete it first"]
+
+
+@pytest.mark.parametrize("result", [{"failed": False, "msg": "cannot list the instances of metal1: HTTP 503."}, {"failed": False, "exception": "killed"}])
+def test_instances_of_which_nothing_is_known_are_a_reason_against_it(result: dict[str, t.Any]) -> None:
+    found = planned(vms=[vm("c1")], instances=result)
+    assert found["why"] == [f"its instances: {result.get('msg', 'no result.')[:-1]}"]
+    assert planned(vms=[vm("c1")], instances={"skipped": True, "changed": False})["ok"]
+
+
+def test_the_instances_of_an_interrupted_run_are_kept() -> None:
+    for stage, given, kept in (("emptying", {"skipped": True}, RECORD), ("restarted", {"record": {"disable": False, "steps": []}}, RECORD)):
+        found = planned(vms=[], found=looks(down=["c1"]), journal=journal(stage=stage, instances=RECORD), instances=given)
+        assert found["ok"] and found["journal"]["instances"] == kept, found["why"]
+    assert maintenance_plan({}, KNOWN, journal=journal(instances=RECORD))["instances"] == {"metal1": RECORD}
+    # those of another server are not mixed with its own
+    assert planned(server="metal2", vms=[], journal=journal(instances=RECORD))["journal"]["instances"] == {}
 
 
 def test_a_vm_is_moved_by_its_id_and_cluster() -> None:
@@ -149,7 +178,7 @@ def test_destinations_of_details_that_are_not_parsed(details: t.Any) -> None:
         (vm("web", hypervisor="lxc"), {"destinations": {"web": "metal2"}, "restart_elsewhere": True}, "move"),
         (vm("web", hypervisor="lxc"), {"destinations": {"web": "metal2"}}, "Restart it on metal2 with -e maintain_virt_node_restart_elsewhere=true"),
         (vm("web"), {"destinations": {"web": "metal1"}}, "maintain_virt_node_destinations.web: metal1 is the server that is maintained"),
-        (vm("instance-1", instance={"name": "x"}), {}, "instance-1 is an instance of the cloud"),
+        (vm("instance-1", instance={"name": "x"}), {}, "instance-1 is an instance of a cloud"),
     ],
 )
 def test_what_happens_to_a_vm(machine: dict[str, t.Any], options: dict[str, t.Any], result: str) -> None:
@@ -172,8 +201,8 @@ def test_what_happens_to_a_vm(machine: dict[str, t.Any], options: dict[str, t.An
     ],
 )
 def test_the_unfinished_server_comes_first(asked: t.Any, kept: str, servers: list[str]) -> None:
-    done = json.loads(kept)["done"] if kept else []
-    assert maintenance_plan({}, KNOWN, asked, journal=kept) == {"servers": servers, "done": done, "switched_off": ""}
+    done, server = (json.loads(kept)["done"], json.loads(kept)["server"]) if kept else ([], "")
+    assert maintenance_plan({}, KNOWN, asked, journal=kept) == {"servers": servers, "done": done, "switched_off": "", "instances": {server: {}} if server else {}}
 
 
 @pytest.mark.parametrize(
