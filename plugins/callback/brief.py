@@ -6,11 +6,6 @@
 
 from __future__ import annotations
 
-import typing as t
-
-from ansible import constants
-from ansible.plugins.callback.default import CallbackModule as Default
-
 DOCUMENTATION = r"""
 name: brief
 type: stdout
@@ -31,6 +26,11 @@ ansible.cfg: |
   [defaults]
   stdout_callback = reduced.footprint.brief
 """
+
+import typing as t
+
+from ansible import constants
+from ansible.plugins.callback.default import CallbackModule as Default
 
 
 class CallbackModule(Default):

@@ -98,10 +98,10 @@ def _services(report: Report) -> list[tuple[str, str, str]]:
 
 
 def _first(report: Report, topics: t.Sequence[str]) -> tuple[str, str]:
-    if report["state"] == UNKNOWN and not any(report["database_members"]) and report["servers"]["reachable"] == 0 and _silent(report):
-        return _ALL_SILENT
-    if _silent(report):
-        return _SILENT
+    silent = _silent(report).values()
+    if silent:
+        # with a reason, at least one of them is on
+        return _ALL_SILENT if all(state == UNKNOWN and not why for state, why in silent) else _SILENT
     words = [word for topic in topics for word in topic.split(", ")]
     return next(((action, page) for start, action, page in _ACTIONS if any((f"{word} ").startswith(f"{start} ") for word in words)), _OTHER)
 

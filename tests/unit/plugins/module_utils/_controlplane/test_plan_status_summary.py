@@ -44,6 +44,8 @@ def test_every_page_that_is_named_has_this_heading() -> None:
         ({"galera": galera("failed")}, "degraded: galera. First repair its members, then run recover_database if it"),
         ({"rabbitmq": rabbitmq(state="failed")}, "degraded: rabbitmq. First read the journal of rabbitmq-server on its members: docs/messaging.md"),
         ({"load_balancer": balancer(True, haproxy="failed")}, "degraded: load_balancer. First read the journals of its units"),
+        ({"reachable": []}, "unknown: m1, m2, m3, c1, c2, c3 and 3 more. First check the network of this control node: docs/troubleshooting.md#first-steps"),
+        ({"reachable": [], "why": "accepts ssh"}, "unknown: m1, m2, m3, c1, c2, c3 and 3 more. First restore their power or network;"),
         ({"reachable": ["c1", "c2"]}, "down: m3, c3. First restore their power or network; replace a server"),
     ],
 )
