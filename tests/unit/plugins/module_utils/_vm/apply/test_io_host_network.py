@@ -57,7 +57,12 @@ def test_a_network_is_switched_by_open_vswitch_also_if_only_its_port_groups_say_
     ],
 )
 def test_a_linux_bridge_must_filter_vlans_and_let_the_tag_out(
-    filtering: str | None, ports: tuple[str, ...], carried: dict[str, list[dict[str, int]]], problem: str | None, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    filtering: str | None,
+    ports: tuple[str, ...],
+    carried: dict[str, list[dict[str, int]]],
+    problem: str | None,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for port in ports:
         (tmp_path / "net/br0/brif" / port).mkdir(parents=True)
