@@ -118,7 +118,8 @@ controlplane:
           stopped.
         - V(galera) also has C(guard), the latest decision of C(footprint-galera-guard) (C(action), C(reason), C(waits_for)), with C(age_seconds), which are
           C(null) if it does not run, C(isolated), and C(failed), why it gave up; and C(reversed), when the server last logged that newer data
-          was replaced, or V(unknown) if its journal cannot be read.
+          was replaced, or V(unknown) if its journal cannot be read; and C(backup), C(name) and start (C(made), UTC) of the last one of the daily
+          backups that another host has stored, C(null) without one, or V(unknown).
         - The facts of V(galera) are those of RV(reduced.footprint.galera_info#module:galera). V(rabbitmq) has C(members), C(running),
           C(partitions), C(alarms), C(maintenance) (state of each member), C(drained) (whether this one is in maintenance mode) and
           C(version). V(load_balancer) has C(virtual_addresses), those C(held) by this host, the last state

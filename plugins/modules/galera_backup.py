@@ -18,6 +18,10 @@ description:
   - With O(state=stored) verifies the checksum of such a file that was copied to this host, renames it (0600), and writes its metadata file.
     Removes the oldest backups of the same cluster beyond O(retain), but never one that is dated later than this backup, because the clock was set
     back then.
+  - With O(state=scheduled) this host fetches a backup every day from the ready member with the fewest clients, over ssh with a key that
+    M(reduced.footprint.one_time_key) must place on each of O(members). With it come the images of glance and the credential keys of keystone, as
+    files in a directory next to the backup (C(.files)); files that an earlier backup has as well are hard links. V(unscheduled) ends this; what is
+    stored is kept.
   - A killed run leaves no file with the final name; the next run removes its temporary files.
 extends_documentation_fragment:
   - reduced.footprint.attributes
@@ -36,15 +40,16 @@ options:
     description:
       - V(created) backs up the member on this host.
       - V(stored) stores a backup that was copied to this host.
+      - V(scheduled) fetches a backup to this host every day, V(unscheduled) does not any more.
     type: str
-    choices: [created, stored]
+    choices: [created, stored, scheduled, unscheduled]
     default: created
   directory:
     description: Directory of the backups on this host. V(created) verifies the file there and requires free space of twice the size of the data.
     type: path
     required: true
   cluster:
-    description: Name of the cluster, the first part of the file name. Required with O(state=created).
+    description: Name of the cluster, the first part of the file name. Required unless O(state=stored).
     type: str
   member:
     description: Name of this member, for the metadata file. Required with O(state=created).
@@ -60,9 +65,36 @@ options:
     description: RV(backup) of the run that created the file. Required with O(state=stored).
     type: dict
   retain:
-    description: Number of backups of this cluster to keep with O(state=stored), including the new one. V(0) keeps all.
+    description: Number of backups of this cluster to keep with O(state=stored) or V(scheduled), including the new one. V(0) keeps all.
     type: int
     default: 7
+  time:
+    description: Time of day of the backup, in the time zone of this host, with O(state=scheduled).
+    type: str
+    default: "02:15"
+  members:
+    description: The members of the cluster. Required with O(state=scheduled).
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name:
+        description: Its name.
+        type: str
+        required: true
+      host:
+        description: Address of its ssh server.
+        type: str
+        required: true
+      port:
+        description: Port of its ssh server.
+        type: int
+        default: 22
+      host_keys:
+        description: Its ssh host keys, as C(type base64).
+        type: list
+        elements: str
+        required: true
 seealso:
   - module: reduced.footprint.galera_backup_info
   - module: reduced.footprint.galera_data
@@ -84,12 +116,20 @@ EXAMPLES = r"""
     backup: "{{ made.backup }}"
     retain: 14
   delegate_to: localhost
+
+- name: Fetch a backup to this host every day
+  reduced.footprint.galera_backup:
+    state: scheduled
+    directory: /srv/backups
+    cluster: footprint
+    members:
+      - {name: controller1, host: 192.0.2.21, host_keys: [ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIK0kzp4wJ7wbe8nNXfUDOkPBnTWEE0SzQ2PMsTnLvGpD]}
 """
 
 RETURN = r"""
 backup:
   description: Content of the metadata file; empty with O(state=created) in check mode.
-  returned: success
+  returned: success, with O(state=created) or V(stored)
   type: dict
   contains:
     name:
@@ -130,7 +170,11 @@ backup:
       elements: str
 path:
   description: Path of the file, null with O(state=created) in check mode.
-  returned: success
+  returned: success, with O(state=created) or V(stored)
+  type: str
+public_key:
+  description: The key for O(reduced.footprint.one_time_key#module:public_key), null in check mode before the first run.
+  returned: success, with O(state=scheduled)
   type: str
 removed:
   description: Names of older backup files that were removed, or in check mode would be.
@@ -153,14 +197,22 @@ import typing as t
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_backup import Backup, BackupRequest, keep, local_tool, make, parse_backup
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_daily_backup import schedule
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_galera import SERVER_ARGUMENTS, local_database
+
+_MEMBER = {
+    "name": {"type": "str", "required": True},
+    "host": {"type": "str", "required": True},
+    "port": {"type": "int", "default": 22},
+    "host_keys": {"type": "list", "elements": "str", "required": True, "no_log": False},
+}
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["created", "stored"], "default": "created"},
+            "state": {"type": "str", "choices": ["created", "stored", "scheduled", "unscheduled"], "default": "created"},
             "directory": {"type": "path", "required": True},
             "cluster": {"type": "str"},
             "member": {"type": "str"},
@@ -168,14 +220,23 @@ def main() -> None:
             "incoming": {"type": "path"},
             "backup": {"type": "dict"},
             "retain": {"type": "int", "default": 7},
+            "time": {"type": "str", "default": "02:15"},
+            "members": {"type": "list", "elements": "dict", "default": [], "options": _MEMBER},
             **SERVER_ARGUMENTS,
         },
-        required_if=[("state", "created", ("cluster", "member")), ("state", "stored", ("incoming", "backup"))],
+        required_if=[
+            ("state", "created", ("cluster", "member")),
+            ("state", "stored", ("incoming", "backup")),
+            ("state", "scheduled", ("cluster", "members")),
+            ("state", "unscheduled", ("cluster",)),
+        ],
         supports_check_mode=True,
     )
     given = module.params
     more: dict[str, t.Any] = {}
     try:
+        if given["state"] in ("scheduled", "unscheduled"):
+            module.exit_json(**schedule(given, check_mode=module.check_mode))
         backup: Backup | None
         if given["state"] == "created":
             request = BackupRequest(given["directory"], given["cluster"], given["member"], given["lock_timeout"])

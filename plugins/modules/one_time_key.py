@@ -13,12 +13,13 @@ author:
   - reduced.footprint authors (@reduced-footprint)
 description:
   - Runs on the host that another host must reach as root. For a migration this is the source, for a move of a VM the
-    destination, for copies of a VM its standby. For claims of a standby that starts the VM by itself, it is each witness.
+    destination, for copies of a VM its standby. For claims of a standby that starts the VM by itself, it is each witness. For backups of a
+    database, it is each member of its cluster.
   - The line in root's C(authorized_keys) has C(restrict), an C(expiry-time) and a C(command) that runs the commands of that
     migration or move and refuses all others. Shell, terminal and forwarding are not available. Refused commands are recorded in
     the system log.
   - The key is accepted for 24 hours. While it is in use, this time is extended every hour, for 14 days at most. With
-    O(purpose=standby) and O(purpose=takeover) it is permanent.
+    O(purpose=standby), O(purpose=takeover) and O(purpose=backup) it is permanent.
   - Before the key is placed, root's login shell and the settings of sshd for root are checked. If they would refuse the key or break its
     sessions, for example because of another C(AuthorizedKeysFile), C(AllowUsers), or text that C(.bashrc) prints, the task fails and names each cause.
   - A key that was withdrawn or has expired runs nothing more, also in connections that are still open, and commands that are running are ended.
@@ -28,7 +29,7 @@ extends_documentation_fragment:
   - reduced.footprint.attributes.changes
 options:
   name:
-    description: Name of the migration, or id of the VM.
+    description: Name of the migration, id of the VM, or name of the Galera cluster.
     type: str
     required: true
   cluster:
@@ -38,7 +39,7 @@ options:
   purpose:
     description: Purpose of the key. O(state=absent) of V(standby) withdraws that of V(takeover) for the same VM as well.
     type: str
-    choices: [migrate, move, standby, takeover]
+    choices: [migrate, move, standby, takeover, backup]
     required: true
   state:
     description: Whether the key must be present or absent.
@@ -48,7 +49,7 @@ options:
   public_key:
     description:
       - The C(public_key) that M(reduced.footprint.master_migrate), M(reduced.footprint.vm_move) or M(reduced.footprint.vm_standby)
-        returned with C(state=prepared). Required for O(state=present).
+        returned with C(state=prepared), or M(reduced.footprint.galera_backup) with C(state=scheduled). Required for O(state=present).
       - With O(state=absent), only this key is withdrawn, not one of the same name that another host has placed meanwhile.
     type: str
   allowed_from:
@@ -69,6 +70,8 @@ notes:
   - With O(purpose=move) the key can create VMs on the host and access its libvirt, which is equivalent to root there.
   - With O(purpose=standby) the key can write copies of that VM below the folder C(standby) of a storage pool, and read whether the VM
     was started on the host, and renew the lease of a VM that its standby starts by itself. It can start nothing and read no file.
+  - With O(purpose=backup) the key can create a backup of the database, and read it, the images of glance and the credential keys of keystone. It can
+    remove such a backup from the member again, and change nothing else.
   - With O(purpose=takeover) the key can claim that VM for its standby, which is refused while the server of the VM renews its lease.
 seealso:
   - module: reduced.footprint.master_migrate
@@ -115,9 +118,15 @@ error:
     hint: {description: How to fix it. Null if unknown., type: str, returned: always}
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._keys.run_one_time_key import apply
+
+if t.TYPE_CHECKING:
+    # a program that a key may run, which must be part of the code that is kept on this host
+    from ansible_collections.reduced.footprint.plugins.module_utils._galera import run_backup_agent as _run_backup_agent  # noqa: F401
 
 
 def main() -> None:
@@ -126,7 +135,7 @@ def main() -> None:
         argument_spec={
             "name": {"type": "str", "required": True},
             "cluster": {"type": "str"},
-            "purpose": {"type": "str", "choices": ["migrate", "move", "standby", "takeover"], "required": True},
+            "purpose": {"type": "str", "choices": ["migrate", "move", "standby", "takeover", "backup"], "required": True},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "public_key": {"type": "str", "no_log": False},
             "allowed_from": {"type": "list", "elements": "str", "default": []},

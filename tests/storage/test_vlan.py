@@ -45,8 +45,11 @@ def fixture_nets(host: StorageHost) -> t.Iterator[StorageHost]:
         subprocess.run(["ip", "link", "del", BRIDGE], check=True)
 
 
-def newer(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+def newer(monkeypatch: pytest.MonkeyPatch, version: int, filters: bool = True) -> None:
+    """Claim a version of libvirt, and a kernel that filters VLANs."""
     monkeypatch.setattr(io_host_network, "version", lambda host: version)
+    if filters:
+        monkeypatch.setattr(io_host_network, "_untagged", lambda bridge, tags: None)
 
 
 def vm(**nic: t.Any) -> dict[str, t.Any]:
@@ -111,6 +114,13 @@ def test_newer_versions_support_tags_on_linux_bridges(nets: StorageHost, monkeyp
     for nic in ({"bridge": BRIDGE}, {"network": "linux"}):
         assert nets.call(vm(vlan=42, **nic), state="present").vms[0].error is None
         nets.call({"id": "a"}, state="absent")
+
+
+def test_bridges_that_do_not_filter_are_refused_with_every_version(nets: StorageHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    newer(monkeypatch, 11_000_000, filters=False)
+    nets.connections["qemu"].networkLookupByName("linux").create()
+    for nic in ({"bridge": BRIDGE}, {"network": "linux"}):
+        assert f"the Linux bridge '{BRIDGE}' does not filter VLANs" in refused(nets, vlan=42, **nic)
 
 
 def test_open_vswitch_bridges_need_no_newer_version(nets: StorageHost, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:

@@ -23,9 +23,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.pl
     parse_wanted,
     problems,
 )
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
-from ansible_collections.reduced.footprint.plugins.module_utils._galera import run_galera
+from ansible_collections.reduced.footprint.plugins.module_utils._galera import run_backup, run_galera
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.io_haproxy import HaProxy
 from ansible_collections.reduced.footprint.plugins.module_utils._ovn import run_ovn
@@ -80,7 +80,13 @@ class Host:
 
     def beside(self, name: str) -> dict[str, t.Any]:
         """Return what is known of a service although it may not answer."""
-        return {"guard": io_plane.galera_guard(), "reversed": io_plane.galera_reversed(self.timeout)} if name == "galera" else {}
+        if name != "galera":
+            return {}
+        try:
+            backup: t.Any = run_backup.last_stored()
+        except FootprintError:
+            backup = io_plane.UNKNOWN
+        return {"guard": io_plane.galera_guard(), "reversed": io_plane.galera_reversed(self.timeout), "backup": backup}
 
     def _galera(self) -> dict[str, t.Any] | None:
         seen = run_galera.look(self.database, recover=False)

@@ -18,6 +18,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, rename, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariabackup import Mariabackup, digest, free, taken
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_member import problems
@@ -29,9 +30,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_bac
     parse_note,
     superfluous,
 )
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import BACKUP_SPOOL
 
-__all__ = ["Backup", "BackupRequest", "inspect", "keep", "local_tool", "make", "parse_backup"]
+__all__ = ["Backup", "BackupRequest", "inspect", "keep", "last_stored", "local_tool", "make", "parse_backup"]
 
+#: The metadata of the last backup that another host has stored, in the spool of each member.
+STORED = "stored"
 #: Subdirectory of the backup directory for incoming files.
 INCOMING = ".incoming"
 _GIB = 1 << 30
@@ -179,6 +183,19 @@ def _require_room(folder: pathlib.Path, size: int) -> None:
             path="directory",
             hint="Free space there, or use another directory.",
         )
+
+
+def last_stored(spool: str = BACKUP_SPOOL) -> dict[str, t.Any] | None:
+    """Return ``name`` and start time (``made``, UTC) of the last backup of the daily ones that another host has stored, ``None`` without one.
+
+    :raises InputError: the record cannot be read.
+    """
+    text = read_text(pathlib.Path(spool, STORED))
+    if text is None:
+        return None
+    backup = parse_note(text, f"{spool}/{STORED}")
+    when = datetime.datetime.strptime(backup.made, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc)
+    return {"name": backup.name, "made": utc(when.timestamp())}
 
 
 def backups(folder: pathlib.Path) -> list[Backup]:

@@ -39,7 +39,7 @@ def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
     :raises FootprintError: invalid input, or root's sessions with a key would fail on this machine.
     """
     name, takeover = parse_name(params.get("name"), "name"), None
-    if params["purpose"] == model_one_time_key.MOVE:
+    if params["purpose"] in (model_one_time_key.MOVE, model_one_time_key.BACKUP):
         name = f"{params['purpose']}-{name}"
     elif params["purpose"] == model_one_time_key.STANDBY:
         # the key of its standby ends with it, in every place that withdraws it

@@ -16,10 +16,13 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
-MIGRATE, MOVE, STANDBY, TAKEOVER = "migrate", "move", "standby", "takeover"
-PURPOSES = (MIGRATE, MOVE, STANDBY, TAKEOVER)
+MIGRATE, MOVE, STANDBY, TAKEOVER, BACKUP = "migrate", "move", "standby", "takeover", "backup"
+PURPOSES = (MIGRATE, MOVE, STANDBY, TAKEOVER, BACKUP)
 #: Keys that do not expire: they are withdrawn with what they are for.
-PERMANENT = frozenset((STANDBY, TAKEOVER))
+PERMANENT = frozenset((STANDBY, TAKEOVER, BACKUP))
+#: Where a backup of the database is created on a member, and what a backup has besides, by its name there.
+BACKUP_SPOOL = "/var/lib/reduced.footprint/backup"
+BACKUP_FOLDERS: t.Mapping[str, str] = {"images": "/var/lib/glance/images", "credential-keys": "/etc/keystone/credential-keys"}
 #: Prefix of the comment of every one-time key, before the name.
 MARKER = "reduced.footprint-migrate"
 #: Lifetime of a key after it was placed or last renewed, in seconds.
@@ -39,6 +42,7 @@ _PROGRAMS: t.Mapping[str, t.Mapping[str, int]] = {
     MOVE: {"_move.run_agent": 2, "_move.run_channel": 2},
     STANDBY: {"_standby.run_agent": 2, "_standby.run_channel": 2, "_standby.run_grantor": 2},
     TAKEOVER: {"_standby.run_grantor": 2},
+    BACKUP: {"_galera.run_backup_agent": 2},
 }
 #: Commands that withdraw the key that runs them.
 WITHDRAWING = frozenset(("leave", "forget_key"))
@@ -50,6 +54,8 @@ _LIBRARY_FILE = re.escape(LIBRARY) + r"/[0-9a-f]{32}\.zip"
 _PROGRAM = re.compile(rf"\APYTHONPATH={_LIBRARY_FILE} python3 -m {re.escape(_PACKAGE)}\.([a-z_.]+)((?: {_NAME}(?:@{_NAME})?)+)\Z")
 _STANDBY_KEY = re.compile(rf"\A{STANDBY}-({_NAME})@({_NAME})\Z")
 _TAKEOVER_KEY = re.compile(rf"\A{TAKEOVER}-({_NAME})@({_NAME})\Z")
+_BACKUP_KEY = re.compile(rf"\A{BACKUP}-({_NAME})\Z")
+_BACKUP_PATH = re.compile(rf"\A(?:{re.escape(BACKUP_SPOOL)}/{_NAME}|(?:{'|'.join(map(re.escape, BACKUP_FOLDERS.values()))})/)\Z")
 _INSTALL = re.compile(rf"\Ash -c 'test -s ({_LIBRARY_FILE}) \|\| ")
 _EXPIRY = re.compile(r'expiry-time="[0-9]+Z?"')
 # rsync's short options that copy attributes, select what is compared, or only report
@@ -113,6 +119,17 @@ def parse_takeover_key(name: str) -> tuple[str, str] | None:
     return (found.group(2), found.group(1)) if found else None
 
 
+def backup_key(cluster: str) -> str:
+    """Name of the key with which another host fetches backups of a cluster's database."""
+    return f"{BACKUP}-{cluster}"
+
+
+def parse_backup_key(name: str) -> str | None:
+    """Return the cluster from the name of the key of its backups, ``None`` if it is not the name of such a key."""
+    found = _BACKUP_KEY.match(name)
+    return found.group(1) if found else None
+
+
 def parse_command(purpose: str, name: str, text: str) -> Program | Rsync | Installed:
     """Parse the command of a session.
 
@@ -128,7 +145,7 @@ def parse_command(purpose: str, name: str, text: str) -> Program | Rsync | Insta
         arguments = tuple(found.group(2).split())
         if _PROGRAMS[purpose].get(found.group(1)) == len(arguments) and arguments[-1] == name and arguments[0] not in ("watch", "maintain"):
             return Program(f"{_PACKAGE}.{found.group(1)}", arguments)
-    elif text.startswith("rsync --server ") and purpose not in PERMANENT:
+    elif text.startswith("rsync --server ") and purpose not in (STANDBY, TAKEOVER):
         try:
             words = shlex.split(text)
         except ValueError as error:
@@ -153,7 +170,7 @@ def check_rsync(purpose: str, words: t.Sequence[str]) -> tuple[str, ...]:
     """Return the command line of rsync's server side if all its options are allowed.
 
     For a migration it may only send: nothing is written to the source. For a move it may also receive, under the names
-    of incomplete files.
+    of incomplete files. For backups it may only send what belongs to them.
 
     :raises InputError: an option or path is not allowed.
     """
@@ -170,6 +187,8 @@ def check_rsync(purpose: str, words: t.Sequence[str]) -> tuple[str, ...]:
     if letters is None or letters.group(1) or not all(_OPTIONS.match(each) for each in rest[1:]):
         raise _refused(command)
     if not sends and (purpose != MOVE or not ("n" in letters.group(2) or _ARRIVING.match(paths[0]))):
+        raise _refused(command)
+    if purpose == BACKUP and (rest[1:] or not _BACKUP_PATH.match(paths[0])):
         raise _refused(command)
     return tuple(words)
 

@@ -111,10 +111,9 @@ class HostChecks:
                 return "bridge", f"{bridge!r} is an Open vSwitch bridge.", "Add virtualport: openvswitch to the NIC."
             if kind == io_host_network.BRIDGE and switched:
                 return "bridge", f"{bridge!r} is a Linux bridge, not an Open vSwitch bridge.", "Remove virtualport from the NIC."
-        if interface.find("vlan") is not None and (network or bridge) and not io_host_network.supports_tags(host, interface):
-            where = f"the libvirt network {network!r}" if network else f"the Linux bridge {bridge!r}"
-            hint = "Remove vlan, and use a bridge on the VLAN interface of the host, an Open vSwitch bridge, or for Linux bridges libvirt 11.0 or newer."
-            return "vlan", f"the libvirt of this host does not support VLAN tags of NICs on {where}.", hint
+        if interface.find("vlan") is not None and (network or bridge):
+            problem = io_host_network.tag_problem(host, interface, self._local)
+            return ("vlan", *problem) if problem else None
         return None
 
     def _path(self, work: run_work.Work, interface: t.Any, index: int, key: str) -> str:

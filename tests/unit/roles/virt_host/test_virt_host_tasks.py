@@ -9,7 +9,10 @@ from __future__ import annotations
 import pathlib
 import typing as t
 
+import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 ROLE = ROOT / "roles" / "virt_host"
@@ -37,3 +40,31 @@ def test_provisioning_a_host_without_a_change_has_at_most_fifteen_tasks() -> Non
 
 def test_the_supported_distributions_are_there() -> None:
     assert {path.stem for path in DISTRIBUTIONS} == {"Debian", "Debian-13", "RedHat-9"}
+
+
+def trusted(value: t.Any) -> t.Any:
+    """Mark the texts of a YAML file as templates."""
+    if isinstance(value, dict):
+        return {key: trusted(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [trusted(one) for one in value]
+    return trust_as_template(value) if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("path", DISTRIBUTIONS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    ("hypervisors", "vms", "wanted"),
+    [
+        (["kvm", "qemu"], [{"id": "lxc", "name": "lxc-old", "hypervisor": "qemu"}], False),
+        (["kvm", "qemu", "lxc"], [], True),
+        (["kvm"], [{"id": 1, "hypervisor": "lxc", "cpu": 1}], True),
+        (["kvm"], '[{"id": 1, "hypervisor":"lxc"}]', True),
+    ],
+)
+def test_nothing_of_containers_is_installed_without_them(path: pathlib.Path, hypervisors: list[str], vms: t.Any, wanted: bool) -> None:
+    variables = trusted({**load(ROLE / "defaults" / "main.yml"), **load(path), **load(ROLE / "vars" / "main.yml")})
+    templar = Templar(loader=DataLoader(), variables={**variables, "virt_host_hypervisors": hypervisors, "virt_host_vms": vms})
+    packages, guests = (templar.template(trust_as_template("{{ %s }}" % name)) for name in ("__virt_host_wanted_packages", "__virt_host_guests_conf_base"))
+    wanted = wanted and path.stem != "RedHat-9"
+    assert any("lxc" in name for name in packages) is wanted and ("lxc" in guests["URIS"]) is wanted
+    assert "libvirt-daemon-driver-qemu" in packages and "qemu:///system" in guests["URIS"]

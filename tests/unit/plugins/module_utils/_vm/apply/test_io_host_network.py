@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import stat
 import types
@@ -13,7 +14,9 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_host_network import BRIDGE, LINK, OPEN_VSWITCH, kind_of, supports_tags
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_host_network
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_host_network import BRIDGE, LINK, OPEN_VSWITCH, kind_of, tag_problem
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
 
 
@@ -40,4 +43,47 @@ def test_a_network_is_switched_by_open_vswitch_also_if_only_its_port_groups_say_
     connection = types.SimpleNamespace(networkLookupByName=lambda name: found, getLibVersion=lambda: 9_000_000)
     nic = parse("<interface type='network'><source network='ovs'/><vlan><tag id='7'/></vlan></interface>")
     host: t.Any = types.SimpleNamespace(connection=connection)
-    assert supports_tags(host, nic) is supported
+    assert (tag_problem(host, nic, True) is None) is supported
+
+
+@pytest.mark.parametrize(
+    "filtering, ports, carried, problem",
+    [
+        ("1", ("eno1", "vnet0"), {"eno1": [{"vlan": 1}, {"vlan": 40, "vlanEnd": 49}]}, None),
+        ("1", ("vnet0", "veth1"), {}, None),
+        ("0", ("eno1",), {"eno1": [{"vlan": 42}]}, "'br0' does not filter VLANs"),
+        (None, (), {}, "'br0' does not filter VLANs"),
+        ("1", ("eno1", "eno2", "vnet0"), {"eno1": [{"vlan": 1}], "vnet0": [{"vlan": 42}]}, "(eno1, eno2) carries VLAN 42"),
+    ],
+)
+def test_a_linux_bridge_must_filter_vlans_and_let_the_tag_out(
+    filtering: str | None,
+    ports: tuple[str, ...],
+    carried: dict[str, list[dict[str, int]]],
+    problem: str | None,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for port in ports:
+        (tmp_path / "net/br0/brif" / port).mkdir(parents=True)
+    (tmp_path / "net/br0/brif").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "net/br0/bridge").mkdir()
+    if filtering is not None:
+        (tmp_path / "net/br0/bridge/vlan_filtering").write_text(f"{filtering}\n", encoding="utf-8")
+    tool = tmp_path / "bin" / "bridge"
+    tool.parent.mkdir()
+    tool.write_text(f"#!/bin/sh\necho '{json.dumps([{'ifname': name, 'vlans': vlans} for name, vlans in carried.items()])}'\n", encoding="utf-8")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tool.parent), prepend=":")
+    monkeypatch.setattr(io_host_network, "_SYS_NET", str(tmp_path / "net"))
+    host: t.Any = types.SimpleNamespace(connection=types.SimpleNamespace(getLibVersion=lambda: 11_003_000))
+    nic = parse("<interface type='bridge'><source bridge='br0'/><vlan><tag id='42'/></vlan></interface>")
+    found = tag_problem(host, nic, True)
+    assert found is None if problem is None else found is not None and problem in found[0] and found[1]
+    # the bridges of another machine cannot be read here
+    assert tag_problem(host, nic, False) is None
+    # what cannot be read is unknown
+    tool.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    if filtering == "1":
+        with pytest.raises(CommandError):
+            tag_problem(host, nic, True)
