@@ -211,7 +211,7 @@ class Evidence:
 
         def age(gate: Gate) -> tuple[float, str]:
             number = commits_since(gate, entries[gate.name]["commit"])
-            return (float("-inf") if number is None else -number, entries[gate.name]["date"])
+            return (float("-inf") if number is None else -float(number), entries[gate.name]["date"])
 
         return min(fitting, key=age, default=None)
 

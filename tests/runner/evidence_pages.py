@@ -54,8 +54,9 @@ def page(entries: t.Mapping[str, evidence.Entry], gates: t.Sequence[Gate]) -> st
     lines = [
         "# Evidence",
         "",
-        "What each gate of [the tests](../CONTRIBUTING.md#tests) has shown, on which commit. `make evidence` records it in `tests/evidence.json` from a checkout without",
-        "changes, and makes this page from it. A gate is *stale* if a commit has touched one of its inputs since: plugins, roles, playbooks, the lab, or its tests.",
+        "What each gate of [the tests](../CONTRIBUTING.md#tests) has shown, on which commit. `make evidence` records it in `tests/evidence.json`, from a",
+        "checkout without changes, and makes this page from it. A gate is *stale* if a commit has touched one of its inputs since: plugins, roles,",
+        "playbooks, the lab, or its tests.",
         "Nothing is recorded of a gate that failed.",
     ]
     for title, routine in (("Routine gates", True), ("Long gates", False)):

@@ -13,7 +13,6 @@ import os
 import typing as t
 
 import labs
-import workspace
 from engine import Gate, Step
 from evidence import folders
 from labs import with_lab

@@ -36,7 +36,8 @@ FILES = {
     "syntax/nodes.yml": NODES + "  metal3: [\n",
     "empty/hosts.ini": "[virt]\n",
     "variables/nodes.yml": NODES,
-    "variables/group_vars/all.yml": "expert_mode: true\nvirt_guests_strct: true\ngalera_exporter_port: 1\nfootprint_other_variables: [galera_mine_*]\ngalera_mine_port: 1\n",
+    "variables/group_vars/all.yml": "expert_mode: true\nvirt_guests_strct: true\ngalera_exporter_port: 1\n"
+    "footprint_other_variables: [galera_mine_*]\ngalera_mine_port: 1\n",
     "variables/host_vars/c1.yml": "galera_setings: {}\n",
     "emulated/nodes.yml": NODES.replace("roles: [controller]", "roles: [controller], hypervisor: qemu"),
     "metal/nodes.yml": NODES + "  metal3: {ansible_host: 127.0.0.11, roles: [virt], bmc: {address: 127.0.0.12, user: operator, secret: bmc/metal3}}\n",
