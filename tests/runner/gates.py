@@ -301,7 +301,7 @@ HUNDREDS = tuple((topology, "--random=200", "--messages") for topology in ("witn
 LONG = (
     _long("units", "unit tests with random values by the thousand", "tests/unit", env={"HYPOTHESIS_MAX_EXAMPLES": "5000"}),
     _long("modules", "vm_define killed at each step, crowded, cut off", "tests/torture", "--whole"),
-    _long("model", "a Galera cluster returns: all states with more faults", "tests/model", "--whole"),
+    _long("model", "a Galera cluster returns, and one server runs a VM: more faults and states", "tests/model", "--whole"),
     _long("network", "every network manager, cut off and killed", "tests/network", "--whole"),
     _long("lvm", "VMs on logical volumes", "tests/lvm"),
     _long("metal", "servers through their management controllers", "tests/metal"),
@@ -348,7 +348,7 @@ GATES = (
     Gate("ee", "execution environments: definitions and requirements", execution_environment, TEST, lane=ASIDE),
     Gate("ee-build", "the execution environment on Debian is built", execution_environment_build, TORTURE),
     Gate("awx", "jobs as AWX runs them: frozen inventory, lost files, flat variables", _folder("awx"), TEST, lane=ASIDE),
-    Gate("model", "a Galera cluster returns after faults: all states are explored", _folder("model"), TEST, lane=ASIDE),
+    Gate("model", "a Galera cluster returns, and one server runs a VM, after faults: states are explored", _folder("model"), TEST, lane=ASIDE),
     Gate("storage", "volumes and seeds on real libvirt, with real guests and real block devices", _folder("storage", *TWO), TEST),
     Gate("templates", "templates on real libvirt: invalid ones, golden ones, UEFI, screens", _folder("templates"), TEST),
     Gate("drift", "changes made by others on real libvirt are detected and corrected, nothing else is changed", _folder("drift"), TEST),
