@@ -9,8 +9,8 @@ machine, so a crash between any two of them is explored; a message that is lost 
 
 * A false word of a person: a proof is true when it is obtained.
 * More than one answer, and one command, that are late at the same time.
-* Two machines that are installed again: if these are the standby and the witness, nobody knows of their promises any more.
-* The last data, while they are only on a disk that is lost: nobody can serve them, so they do not count.
+* Two machines that are installed again: if these are the standby and the witness, no machine knows of their promises any more.
+* The last data, while they are only on a disk that is lost: no one can serve them, so they do not count.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ class Owner:
     :arg closed: a record that cannot be read refuses the start.
     :arg silent: a machine that does not answer counts as one without a record.
     :arg asks_after_proof: a standby reads the promises after it obtained the proof.
+    :arg again: an answer is not used after the own record has changed.
     :arg boots: an answer from before a restart is not used after it.
     """
 
@@ -71,6 +72,7 @@ class Owner:
     silent: bool = False
     asks_after_proof: bool = True
     boots: bool = True
+    again: bool = True
     begin: t.Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -80,7 +82,7 @@ class Owner:
         self._steps: dict[t.Any, t.Any] = {}
 
     def start(self) -> State:
-        """Return the state after the events in ``begin``."""
+        """Return the first state, after ``begin``."""
         record = Record("lab", "m", UUID, "m", 1, OWNER, A, "", tuple(self.voters), self.starts if self.voters else FREE)
         standby = Machine(record._replace(role=STANDBY), (1, 0)) if self.voters else Machine(None)
         others = (standby, Machine(record._replace(role=VOTER) if len(self.voters) > 1 else None))
@@ -125,6 +127,8 @@ class Owner:
         after = self.step(machine.record, event._replace(here=name))
         if isinstance(after, RefusedError) or (after == machine.record and not values):
             return None
+        if self.again and after != machine.record and state.answer and state.answer[0] == name:
+            state = state._replace(answer=None)
         return state.on(name, record=after, **{"unflushed": () if self.flushes else (machine.record,), **values})
 
     # -- what can happen
@@ -215,8 +219,8 @@ class Owner:
         record = machine.record
         if record is None:
             if name == A and self.voters:
-                everybody = (Counterpart(B, "source"), *self.voters)
-                new = Record("lab", "m", UUID, "m", counterparts=everybody, start=ASK)
+                machines = (Counterpart(B, "source"), *self.voters)
+                new = Record("lab", "m", UUID, "m", counterparts=machines, start=ASK)
                 after = self.event(state, name, Event("created", of=new, answers=answers), data=(0, 0))
                 after = after.on(name, record=after.of(name).record._replace(counterparts=tuple(self.voters))) if after else None  # type: ignore[union-attr]
                 yield "A: created", after._replace(last=after.last if any(m.data for m in state.machines) else (0, 0)) if after else None
@@ -306,8 +310,7 @@ class Owner:
         if not state.late:
             return
         less = state._replace(late=state.late - 1)
-        for name in NAMES:
-            machine = state.of(name)
+        for name, machine in zip(NAMES, state.machines):
             if not machine.on or machine.record is None or not machine.readable:
                 continue
             for other in NAMES:
@@ -319,8 +322,7 @@ class Owner:
                     yield f"{name}: {event.name} on {to} will be late", less._replace(command=(to, event._replace(answers=()), data))
 
     def _faults(self, state: State) -> t.Iterator[tuple[str, State | None]]:
-        for name in NAMES:
-            machine = state.of(name)
+        for name, machine in zip(NAMES, state.machines):
             if not machine.on:
                 yield f"{name} has power again", state.on(name, on=True)
             if not machine.readable:
@@ -355,20 +357,20 @@ class Owner:
         return f"TWO run the VM: {', '.join(running)}" if len(running) > 1 else state.bad or None
 
     def returns(self, state: State) -> tuple[str | None, list[tuple[str, State]]]:
-        """Return why nobody serves, although nothing fails any more, all machines answer, and each does what is due."""
+        """Return why no one serves, although nothing fails any more, all machines answer, and each does what is due."""
         more: list[tuple[str, State]] = []
         machines = tuple(machine._replace(on=True, readable=True, unflushed=()) for machine in state.machines)
         now = state._replace(machines=machines, answer=None, command=None, faults=0, operations=0, late=0, writes=0)
         seen: list[t.Any] = []
         while not now.bad:
-            # what is not there any more nobody can serve
+            # what is not there any more no one can serve
             if now.machines in self.good or any(each.running for each in now.machines) or not any(each.data for each in now.machines):
                 self.good.update(seen)
                 return None, []
             seen.append(now.machines)
             found = next((each for kind in (self._due, self._last_resort) for each in kind(now) if each[1] and each[1].machines not in seen), None)
             if found is None or len(seen) > 60:
-                return "STUCK: all machines answer, and nobody serves", more
+                return "STUCK: all machines answer, and no one serves", more
             more.append(t.cast("tuple[str, State]", found))
             now = t.cast("State", found[1])
         return now.bad, more
@@ -394,6 +396,5 @@ class Owner:
         yield from (found for found in self._acts(state) if "created" in found[0] or "prepared" in found[0])
 
     def shared(self, state: State) -> State:
-        """Return an equal state that shares its parts with others."""
-        parts = self._parts
-        return state._replace(machines=parts.setdefault(state.machines, tuple(parts.setdefault(each, each) for each in state.machines)))
+        """Return an equal state that shares its machines with others."""
+        return state._replace(machines=self._parts.setdefault(state.machines, tuple(self._parts.setdefault(each, each) for each in state.machines)))

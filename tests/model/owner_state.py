@@ -79,5 +79,8 @@ class State(t.NamedTuple):
             return ""
         lost = record.operation.by if record.role == INCOMING and record.operation else record.to
         there = self.of(lost).record
-        # one that was installed again may have received a late command
-        return lost if there is None or there.role == INCOMING and there.operation and there.operation.step != ARRIVED else ""
+        # one that was installed again may have received late commands
+        had = there is not None and (
+            there.role in (OWNER, FORMER) or there.role == INCOMING and there.operation is not None and there.operation.step == ARRIVED
+        )
+        return "" if had else lost

@@ -53,6 +53,10 @@ WITHOUT: dict[tuple[str, str, str], dict[str, t.Any]] = {
     ("confirmed", "former", "owner"): within(voters=(), begin=(*COPIED, "A: handed over")),
     ("received", "none", "epoch"): within(voters=(), operations=2, late=1, begin=("A: begun, to B", "A: received on B will", *FREELY[1:], *BACK)),
     ("received", "none", "step"): within(voters=(), faults=1, late=1, begin=(*COPIED[:-1], "A: arrived on B will", "B is installed", "B has power")),
+    ("arrived", "incoming", "token"): within(
+        voters=(), operations=2, late=1,
+        begin=(*COPIED[:-1], "A: arrived on B will", "A: begun, to B", "B: discarded", "A: received on B", "A: stopped"),
+    ),
     ("taken", "incoming", "handed over"): within(voters=(), begin=COPIED),
     ("taken", "incoming", "data"): within(
         voters=(), faults=1, late=1, begin=(*MOVE, "A: received on B will", *COPIED[3:], "A: handed over", "B is installed", "B has power")
@@ -83,6 +87,7 @@ RULES: dict[str, tuple[dict[str, t.Any], dict[str, t.Any]]] = {
     "a record is flushed": ({"flushes": False}, within(faults=1, voters=(), begin=FREELY[:-1])),
     "an unreadable record refuses": ({"closed": False}, within(faults=2, begin=(*LOST_SERVER, "A has power"))),
     "an answer ends with the boot": ({"boots": False}, within(faults=1, late=1, begin=("V answers A", *LOST_SERVER))),
+    "an answer ends with the record": ({"again": False}, within(faults=1, late=1, begin=("C answers V", *LOST_SERVER))),
     "silence is not absence": ({"silent": True}, within(faults=3, begin=("A is installed again", "A has power", "C loses power", "V loses power"))),
 }
 

@@ -10,7 +10,6 @@ A VM that never had anything to do with another machine has no record.
 from __future__ import annotations
 
 import json
-import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of, shown
@@ -27,7 +26,6 @@ PROOFS = HANDED_OVER, POWER_OFF, FENCED, PERSON = ("handed over", "power off", "
 KINDS = MOVE, TAKEOVER, REPLACE, PROMISE = ("move", "takeover", "replace", "promise")
 #: Steps: the VM must not be started, because its last data are copied; it arrives while it runs; all its data are here; all voters have promised.
 STEPS = BEGUN, STOPPED, LIVE, ARRIVED, PROMISED = ("", "stopped", "live", "arrived", "promised")
-_UUID = re.compile(r"\A[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
 
 
 class Counterpart(t.NamedTuple):
@@ -144,14 +142,16 @@ def record_from(data: t.Mapping[str, t.Any], path: str) -> Record:
     if missing:
         raise InputError("is missing.", f"{path}.{missing[0]}")
     texts = {key: _text(data[key], f"{path}.{key}") for key in ("cluster", "id", "uuid", "name", "to", "at")}
-    if not _UUID.match(texts["uuid"]):
-        raise InputError(f"{shown(texts['uuid'])} is not a UUID.", f"{path}.uuid")
+    if path.rpartition("/")[2] != f"{texts['uuid']}.json":
+        raise InputError(f"{shown(texts['uuid'])} is not the UUID in the name of the file.", f"{path}.uuid")
     return Record(
         **texts,
         epoch=_whole(data["epoch"], f"{path}.epoch"),
         role=choice(data["role"], ROLES, f"{path}.role"),
         start=choice(data["start"], STARTS, f"{path}.start"),
-        counterparts=tuple(_counterpart(each, f"{path}.counterparts[{place}]") for place, each in enumerate(_list(data["counterparts"], path))),
+        counterparts=tuple(
+            _counterpart(each, f"{path}.counterparts[{place}]") for place, each in enumerate(_list(data["counterparts"], f"{path}.counterparts"))
+        ),
         operation=_operation(data["operation"], f"{path}.operation"),
         proof=_proof(data["proof"], f"{path}.proof"),
     )

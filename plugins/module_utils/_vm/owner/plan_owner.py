@@ -7,6 +7,7 @@
 * The former owner becomes ``former`` of epoch *e* before the next one becomes ``owner`` of epoch *e* + 1.
 * Each voter promises the epoch *e* + 1 to one machine only, and permits no start of the owner of *e* from then on. All must promise; for a start after a
   boot one of them is sufficient.
+* An answer is used only with the record with which it was asked for; after a change it is asked for again.
 * Without the hand of the former owner, it is proven to be off after all have promised, and the promises are read again after the proof.
 """
 
@@ -19,6 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_
     ARRIVED,
     ASK,
     FORMER,
+    FREE,
     HANDED_OVER,
     INCOMING,
     MOVE,
@@ -158,7 +160,9 @@ def _released(old: Record, event: Event) -> Old:
 
 
 def _next(old: Record, event: Event, proof: Proof | None) -> Record:
-    return old._replace(role=OWNER, epoch=old.epoch + 1, to=event.here, at=event.at, operation=None, proof=proof)
+    # without another voter no machine could permit its start, and only a person takes it over
+    start = old.start if old.voters - {event.here} else FREE
+    return old._replace(role=OWNER, epoch=old.epoch + 1, to=event.here, at=event.at, start=start, operation=None, proof=proof)
 
 
 def _learned(old: Record, event: Event) -> Record:
@@ -181,6 +185,7 @@ BEFORE = Condition(
     "Cancel the move, and begin it again.",
 )
 OFF = Condition("running", lambda old, event: event.running is False, "{vm} runs here, or that cannot be read.", "Shut it down, or repair libvirt.")
+SAME = Condition("token", lambda old, event: old.token == event.token, "another move of {vm} is under way, or none.", "Run again.")
 ARRIVES = Condition("destination", _arrives, "{holder} does not answer that all data of {vm} arrived.", "Run again.")
 PROMISES = Condition("promises", _all_promised, "not all voters of {vm} have promised it.", "Run again when all answer.")
 HANDED = Condition("handed over", _handed, "{by} does not answer that it handed {vm} over.", "Wait until it answers.")
@@ -205,13 +210,13 @@ FREE_FOR = Condition(
 OPEN = Condition(
     "step",
     lambda old, event: event.of.operation is None or event.of.operation.step != PROMISED,
-    "{vm} is promised to nobody here, although all had promised it.",
+    "{vm} is not promised here, although all had promised it.",
     "Withdraw the claim, and claim again.",
 )
 HIGHER = Condition("epoch", lambda old, event: event.of.epoch > old.epoch, "{vm} has no later owner.", "Nothing is to be done.")
 PERMITTED = Condition("permit", lambda old, event: event.permitted, "the owner of {vm} has no permit since its boot.", "Wait until a voter answers.")
 NEWER = Condition("copy", lambda old, event: event.complete and event.of.epoch >= old.epoch, "this machine has a newer copy of {vm}.", "Make another copy.")
-NOBODY = Condition(
+NO_ONE = Condition(
     "answers",
     lambda old, event: all(isinstance(event.answers.get(each.name), Absent) for each in event.of.counterparts),
     "a machine knows {vm}, or does not answer.",
@@ -221,7 +226,7 @@ NOBODY = Condition(
 #: A row for each event and roles; the tests remove each condition and find what happens without it.
 TABLE: tuple[Row, ...] = (
     # the owner
-    Row("created", (NONE,), (NOBODY,), lambda old, event: _as(OWNER, event)._replace(epoch=1, to=event.here)),
+    Row("created", (NONE,), (NO_ONE,), lambda old, event: _as(OWNER, event)._replace(epoch=1, to=event.here)),
     Row("begun", (OWNER,), (), lambda old, event: old._replace(operation=Operation(MOVE, event.token, event.to, event.here), at=event.at)),
     Row("stopped", (OWNER,), (OFF,), lambda old, event: _with_step(old, STOPPED)),
     Row("cancelled", (OWNER,), (), _ended),
@@ -240,7 +245,7 @@ TABLE: tuple[Row, ...] = (
         (NOT_OLD, BEFORE),
         lambda old, event: _as(INCOMING, event, Operation(MOVE, event.token, event.here, event.to))._replace(to=event.here),
     ),
-    Row("arrived", (INCOMING,), (), lambda old, event: _with_step(old, ARRIVED)),
+    Row("arrived", (INCOMING,), (SAME,), lambda old, event: _with_step(old, ARRIVED)),
     Row("taken", (INCOMING,), (HANDED, HERE), lambda old, event: _next(old, event, Proof(HANDED_OVER, old.operation.by, event.at))),
     Row("discarded", (INCOMING,), (KEPT,), lambda old, event: None),
     # standby and other voters
@@ -314,5 +319,5 @@ def refusal(record: t.Mapping[str, t.Any], permitted: bool) -> str | None:
 
 
 def may_permit(record: Record | None, epoch: int) -> bool:
-    """Whether the answer of a voter permits the owner of an epoch to start the VM: it has promised the next epoch to nobody."""
+    """Whether the answer of a voter permits the owner of an epoch to start the VM: it has promised the next epoch to no one."""
     return record is not None and record.epoch == epoch and record.operation is None and record.role in (STANDBY, VOTER)
