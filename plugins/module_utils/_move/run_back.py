@@ -20,7 +20,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_steps import roll_back
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import model_problem
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED as GONE, MOVED, MOVING
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
@@ -96,7 +97,7 @@ def confirm(context: Context) -> None:
 
 def _remove_here(context: Context) -> list[str]:
     """Remove the VM's files except for base images and files that another VM needs; returns the kept paths."""
-    needed = _needed_by_others(context.uuid)
+    needed = _needed_by_others(context.uuid, context.uri)
     kept = []
     with DomainHost(context.uri) as host:
         store = VolumeStore(host)
@@ -118,10 +119,14 @@ def _remove_here(context: Context) -> list[str]:
     return kept
 
 
-def _needed_by_others(uuid: str) -> set[str]:
+def _needed_by_others(uuid: str, uri: str) -> set[str]:
+    """Return the files that other VMs of this host need.
+
+    :raises BackendError: that is not known, so nothing may be removed.
+    """
     needed: set[str] = set()
-    for uri in sorted(set(DRIVER_URIS.values())):
-        with contextlib.suppress(BackendError), DomainHost(uri) as host:
+    for host in io_domain_lists.drivers(uri):
+        with host:
             for record in host.domains():
                 if record.uuid == uuid:
                     continue

@@ -143,7 +143,6 @@ def _refuse_unfit(uri: str, uuid: str) -> None:
         document = parse(host.config_xml(uuid))
     reasons = list(vm["unfit"])
     reasons += [f"it has a passed-through device ({each})" for each in vm["passed"]]
-    reasons += [f"its disk {target} is shared" for target in xml_backup.shared_disks(document)]
     reasons += ["it has snapshots"] if vm["snapshots"] else []
     reasons += ["it has an emulated TPM, whose state is not copied"] if document.find("devices/tpm") is not None else []
     reasons += ["it has no disk"] if not xml_backup.disks_of(document)[0] else []

@@ -13,12 +13,12 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._move import io_place, run_worker
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_place, run_back, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, MOVED, RETURNED, MoveJournal, waiting
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Record
@@ -260,3 +260,39 @@ def test_nothing_is_written_or_removed_below_a_mount_point(world, tmp_path, acti
     # declared as not required
     (tmp_path / "pool-mounts.json").write_text(json.dumps({"schema": 1, "/pool": None}), "utf-8")
     assert world.returns().state == RETURNED
+
+
+class Drivers:
+    """The drivers of a host: one with another VM, and one that the host does not have."""
+
+    fails: t.ClassVar[set[str]] = set()
+
+    def __init__(self, uri: str) -> None:
+        if uri in self.fails:
+            raise BackendError("cannot connect.")
+        self.uri = uri
+
+    def __enter__(self) -> Drivers:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        """Nothing is open."""
+
+    def domains(self) -> list[t.Any]:
+        if "domains" in self.fails:
+            raise BackendError("cannot read the domains: connection reset by peer.")
+        disk = "<disk type='file' device='disk'><driver type='raw'/><source file='/pool/data'/><target dev='vdb'/></disk>"
+        return [types.SimpleNamespace(uuid="other", config_xml=f"<domain><devices>{disk}</devices></domain>", live_xml=None)]
+
+
+@pytest.mark.parametrize(
+    ("fails", "known"), [(set(), True), ({"lxc:///system"}, True), ({"qemu:///system"}, False), ({"domains"}, False), ({"domains", "lxc:///system"}, False)]
+)
+def test_what_other_vms_need_is_not_unknown(monkeypatch, fails, known):
+    monkeypatch.setattr(io_domains, "DomainHost", Drivers)
+    monkeypatch.setattr(Drivers, "fails", fails)
+    if known:
+        assert "/pool/data" in run_back._needed_by_others("u", "qemu:///system")
+    else:
+        with pytest.raises(BackendError):
+            run_back._needed_by_others("u", "qemu:///system")
