@@ -157,7 +157,7 @@ notes:
     waits until it answers, then continues, also after a restart of the source. M(reduced.footprint.vm_move_info) shows that. A call with
     O(state=returned), O(discard_changes=true) and O(destination_lost=true) ends the wait.
   - Disks must be files or folders in storage pools that have the same path on both hosts. VMs with host devices, block
-    devices, snapshots or saved memory are refused.
+    devices, disks shared with other VMs, snapshots or saved memory are refused.
   - The reported downtime of a copied VM ends when its domain is running; the guest system still has to boot.
 seealso:
   - module: reduced.footprint.one_time_key

@@ -230,7 +230,7 @@ GATES = (
     Gate("ee", "execution environments: definitions and requirements", execution_environment, TEST, lane=ASIDE),
     Gate("ee-build", "the execution environment on Debian is built", execution_environment_build, TORTURE),
     Gate("awx", "jobs as AWX runs them: frozen inventory, lost files, flat variables", folder("awx"), TEST, lane=ASIDE),
-    Gate("model", "a Galera cluster returns after faults: all states are explored", folder("model"), TEST, lane=ASIDE),
+    Gate("model", "a Galera cluster returns, and one server runs a VM, after faults: states are explored", folder("model"), TEST, lane=ASIDE),
     Gate("storage", "volumes and seeds on real libvirt, with real guests and real block devices", folder("storage", *TWO), TEST),
     Gate("templates", "templates on real libvirt: invalid ones, golden ones, UEFI, screens", folder("templates"), TEST),
     Gate("drift", "changes made by others on real libvirt are detected and corrected, nothing else is changed", folder("drift"), TEST),

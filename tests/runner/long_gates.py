@@ -76,7 +76,7 @@ HUNDREDS = ("--random=200", "--messages")
 LONG = (
     _one("units", "unit tests with random values by the thousand", "tests/unit", env={"HYPOTHESIS_MAX_EXAMPLES": "5000"}),
     *_long("modules", "vm_define killed at each step, crowded, cut off", "torture", "--whole"),
-    *_long("model", "a Galera cluster returns: all states with more faults", "model", "--whole"),
+    *_long("model", "a Galera cluster returns, and one server runs a VM: more faults and states", "model", "--whole"),
     *_long("network", "every network manager, cut off and killed", "network", "--whole"),
     *_long("lvm", "VMs on logical volumes", "lvm"),
     *_long("metal", "servers through their management controllers", "metal"),

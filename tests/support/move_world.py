@@ -18,7 +18,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store i
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MOVED
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 
 
 class Killed(BaseException):
@@ -87,8 +88,8 @@ def make_world(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Any
     monkeypatch.setattr(run_steps, "roll_back", lambda context, reason: world.done.append(f"rolled back: {reason}"))
     monkeypatch.setattr(run_steps, "arrived", lambda context, there: world.done.append(f"arrived {there}"))
     monkeypatch.setattr(Context, "unfence", lambda self, running: world.done.append(f"runs here: {running}"))
-    monkeypatch.setattr(io_guard, "GUARDED", tmp_path / "guarded")
-    monkeypatch.setattr(io_guard, "RUN", tmp_path / "run")
-    monkeypatch.setattr(io_guard, "PERMITS", tmp_path / "run/standby")
+    monkeypatch.setattr(io_owner, "HOME", tmp_path / "vms")
+    monkeypatch.setattr(io_owner, "RUN", tmp_path / "run")
+    monkeypatch.setattr(io_owner, "PERMITS", tmp_path / "run/standby")
     monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
     return world

@@ -51,6 +51,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm_record, io_machine_proof
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Counterpart, Record
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header, io_volume_pools, model_storage
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import PoolMounts
 from tests.support.controlplane import look
@@ -73,6 +75,7 @@ SOURCE = {
 }
 REPORT = {"name": NAME, "state": "running", "phase": "precopy"}
 COMMANDS = [["/usr/bin/systemctl", "stop", "backup.timer"], ["/usr/local/bin/after"]]
+RECORD = Record("lab", "7", UUID, "web", 2, to="metal1", counterparts=(Counterpart("metal2", "standby"),), start="ask")
 NOTE = Moved("7", "lab", "web", UUID, "metal2", "2026-11-24T10:00:00Z", MOVED)
 RUN = {"node": "admin", "machine": "m", "boot": "b", "namespace": "n", "process": "7", "start": "9", "user": "root", "playbook": "rolling_restart"}
 REPLACED = Replacement("7", "lab", UUID, "20261125T190000Z", "metal1", "metal2", RETIRED, ("/pool/7-disk0.qcow2.replaced-20261125T190000Z",))
@@ -186,6 +189,9 @@ def write_all(home: pathlib.Path) -> None:
     with mock.patch.object(io_worker_starts, "clock", lambda: 7.5):
         io_worker_starts.note(NAME, work / "run")
     _keep(home, "worker_starts", work / "run" / f"migrate-{NAME}.starts")
+    with mock.patch.object(io_owner, "HOME", work / "vms"):
+        io_owner.write(RECORD)
+    _keep(home, "vm_owner", work / "vms" / f"{UUID}.json")
     io_moved.write(NOTE, work / "moved")
     _keep(home, "moved_vm", work / "moved" / f"{UUID}.json")
     io_replacement.write(REPLACED, work / "replaced")

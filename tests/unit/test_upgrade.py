@@ -41,6 +41,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_s
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm_record, io_machine_proof
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import parse_record
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_render
 from ansible_collections.reduced.footprint.plugins.filter.discovery_step import discovery_step
@@ -227,6 +228,7 @@ READERS: t.Mapping[str, tuple[t.Any, ...]] = {
     "standby_partial": (standby_partial, {"base": None, "disks": []}, None),
     "replacement": (lambda home, text: parse_replacement(text.decode(), "a file"), state_files.REPLACED),
     "server_identity": (lambda home, text: parse_identity(text.decode(), "a file"), state_files.SERVER),
+    "vm_owner": (lambda home, text: parse_record(text.decode(), f"{state_files.UUID}.json"), state_files.RECORD),
     "moved_vm": (moved, state_files.NOTE),
     "domain_metadata": (lambda home, text: xml_metadata.read(etree.fromstring(text)), state_files.OWNER),
     "host_facts": (host_facts, []),

@@ -150,6 +150,9 @@ def _storage(record: DomainRecord, document: t.Any, folders: t.Mapping[str, str]
         if device.tag == "filesystem" and not container:
             unfit.append(f"it shares the folder {path} of the source")
             continue
+        if device.tag == "disk" and device.find("shareable") is not None:
+            unfit.append(f"its disk {_target(device)} is shared with other VMs")
+            continue
         form = _format(device)
         if not base and os.path.dirname(path) not in folders:
             unfit.append(f"{path} is not in a storage pool")
@@ -348,9 +351,9 @@ def look(vm: t.Mapping[str, t.Any], uri: str) -> dict[str, t.Any]:
 
 def _look_at(host: DomainHost, vm: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     facts: dict[str, t.Any] = {"domain": None, "name_taken": None, "macs_taken": {}, "networks": networks(host), "host": _hypervisor(host)}
-    uris = sorted({host.uri, *DRIVER_URIS.values()})
-    for uri in uris:
-        with contextlib.suppress(BackendError), DomainHost(uri) as other:
+    for other in io_domain_lists.drivers(host.uri):
+        with other:
+            uri = other.uri
             for record in other.domains():
                 if record.uuid == vm["uuid"]:
                     facts["domain"] = {"name": record.name, "state": record.state, "active": record.active, "uri": uri}

@@ -20,10 +20,11 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_steps import roll_back
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import model_problem
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED as GONE, MOVED, MOVING
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import remove, remove_path
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
@@ -96,7 +97,7 @@ def confirm(context: Context) -> None:
 
 def _remove_here(context: Context) -> list[str]:
     """Remove the VM's files except for base images and files that another VM needs; returns the kept paths."""
-    needed = _needed_by_others(context.uuid)
+    needed = _needed_by_others(context.uuid, context.uri)
     kept = []
     with DomainHost(context.uri) as host:
         store = VolumeStore(host)
@@ -118,10 +119,14 @@ def _remove_here(context: Context) -> list[str]:
     return kept
 
 
-def _needed_by_others(uuid: str) -> set[str]:
+def _needed_by_others(uuid: str, uri: str) -> set[str]:
+    """Return the files that other VMs of this host need.
+
+    :raises BackendError: that is not known, so nothing may be removed.
+    """
     needed: set[str] = set()
-    for uri in sorted(set(DRIVER_URIS.values())):
-        with contextlib.suppress(BackendError), DomainHost(uri) as host:
+    for host in io_domain_lists.drivers(uri):
+        with host:
             for record in host.domains():
                 if record.uuid == uuid:
                     continue
@@ -172,9 +177,9 @@ def return_vm(context: Context) -> None:
             if not lost:
                 _stay_there(context, cost)
             raise
-    if not lost and io_guard.is_guarded(str(context.vm["name"])):
+    if not lost and io_owner.is_guarded(context.uuid):
         # its guard has no answer since a restart of this host; but the VM is off at the destination, to which it belonged
-        io_guard.permit(str(context.vm["name"]))
+        io_owner.permit(context.uuid)
     held = journal.facts.get("held") or {}
     context.unfence(bool(held.get("running", True)) or journal.facts.get("was") == "running")
     journal.downtime["seconds"] = round(time.time() - journal.downtime["started"], 3)

@@ -20,11 +20,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store i
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item, MoveSpec
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import LINK_LOST
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.xml_moved import NAMESPACE, PREFIX, mark_text, strip_mark
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, text_of
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 
 _SAVE_EVERY = 1.0
 _LOCK = 300.0
@@ -180,9 +181,8 @@ class Context:
 
         :raises RefusedError: it was started on its standby meanwhile.
         """
-        name = str(self.vm["name"])
         waited = False
-        while io_guard.is_guarded(name) and (not io_guard.is_permitted(name) or io_guard.is_start_due(name)):
+        while io_owner.is_guarded(self.uuid) and (not io_owner.is_permitted(self.uuid) or io_owner.is_start_due(self.uuid)):
             self.refuse_taken()
             if not waited:
                 self.log("waiting for the standby of the VM, or a witness, to confirm that it was not started there")

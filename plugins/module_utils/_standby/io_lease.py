@@ -23,8 +23,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files i
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import file_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.io_grants import boot_id, clock
 
-#: A file for each VM that must not run without a lease, named by its UUID; the script of the unit that ends them reads it as well.
-ARMED = pathlib.Path("/var/lib/reduced.footprint/standby-armed")
+#: A file for each VM that must not run without a lease, named by its UUID, on the root file system; the script of the unit that ends them reads it as well.
+ARMED = pathlib.Path("/etc/reduced.footprint/standby-armed")
 #: Of libvirt: the process IDs of its guests, and a folder of the user that they run as; in memory, because the disks may not answer.
 QEMU = pathlib.Path("/run/libvirt/qemu")
 _STATE = RUN / "standby-lease.json"
@@ -50,8 +50,14 @@ def armed(uuid: str) -> int | None:
 
 
 def all_armed() -> list[str]:
-    """Return the UUIDs of all VMs that need a lease."""
-    return sorted(each.name for each in ARMED.iterdir() if not each.name.startswith(".")) if ARMED.is_dir() else []
+    """Return the UUIDs of all VMs that need a lease.
+
+    :raises OSError: that cannot be read.
+    """
+    try:
+        return sorted(name for name in os.listdir(ARMED) if not name.startswith("."))
+    except FileNotFoundError:
+        return []
 
 
 def arm(uuid: str, number: int) -> None:

@@ -19,7 +19,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote import i
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_timers
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.io_lease import ARMED, QEMU
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_lease import HANG, NONE, REQUIRED, RESTARTS, SOFTWARE, WATCHDOG
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_guard import PERMITS
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 
 LEASE = "reduced-footprint-standby-lease.service"
 FENCE = "reduced-footprint-standby-fence.service"
@@ -40,11 +40,13 @@ _OPENING = 10.0
 _KILLER = f"""#!/bin/sh
 # Kills all VMs that must not run without a lease, when the service of the leases cannot (reduced.footprint). Exit code 1: one is left.
 armed={ARMED}
-rm -f {PERMITS}/*
-[ -d "$armed" ] || exit 0
+rm -f {io_owner.PERMITS}/*
+# none is armed only where that can be read
+names=$(ls "$armed" 2>/dev/null) || {{ [ ! -e "$armed" ] && [ -r "{io_owner.HOME / io_owner.PRESENT}" ] && exit 0; exit 1; }}
+[ -n "$names" ] || exit 0
 for left in 5 4 3 2 1 0; do
   found=
-  for line in $(ls "$armed" | grep -lzxF -f - /proc/[0-9]*/cmdline 2>/dev/null); do
+  for line in $(echo "$names" | grep -lzxF -f - /proc/[0-9]*/cmdline 2>/dev/null); do
     grep -qzxF -e -uuid "$line" 2>/dev/null || continue
     process=${{line%/cmdline}}
     # any user can give a process these arguments

@@ -43,6 +43,11 @@ def differs(job: Job, stored: bool) -> bool:
     return job.automatic and (not stored or io_lease_units.lease_differs(job.watchdog, io_units.code_path()))
 
 
+def is_half_ended(job: Job) -> bool:
+    """Whether a VM needs leases although it is not automatic any more: no machine confirmed the end, or the run was killed."""
+    return not job.automatic and io_lease.armed(job.uuid) is not None
+
+
 def begin(job: Job) -> bool:
     """Install the service of the leases for an automatic VM, or remove it if none is left; returns whether something changed."""
     if job.automatic:

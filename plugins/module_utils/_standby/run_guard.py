@@ -19,8 +19,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote import i
 from ansible_collections.reduced.footprint.plugins.module_utils._service import run_service_files
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_lease, io_store, io_timers, plan_standby, run_agent, run_taken
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import STARTED, Job
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner, run_hook
 
 _POLL = 5.0
 _ASK = 30.0
@@ -34,10 +35,14 @@ def install_hook(*, check_mode: bool) -> bool:
 
     libvirt looks for hooks when it starts, so a run that was killed before the restart is completed by the next one. Guests keep running.
     """
-    path = str(io_guard.HOOKS / io_guard.HOOK)
-    files = [{"path": path, "content": io_guard.SCRIPT, "mode": "0755"}]
-    units = [{"name": daemon, "restart_after": [path]} for daemon in io_guard.DAEMONS]
-    return bool(run_service_files.configure({"files": files, "units": units}, check_mode=check_mode)["changed"])
+    path = str(run_hook.PATH)
+    files = [{"path": path, "content": run_hook.text(), "mode": "0755"}]
+    units = [{"name": daemon, "restart_after": [path]} for daemon in run_hook.DAEMONS]
+    new = not io_owner.is_prepared()
+    if not check_mode:
+        # without it the hook refuses all managed VMs
+        io_owner.prepare()
+    return bool(run_service_files.configure({"files": files, "units": units}, check_mode=check_mode)["changed"]) or new
 
 
 def records(job: Job, store: io_store.StandbyStore) -> list[dict[str, t.Any] | None]:
@@ -56,7 +61,7 @@ def settle(vm_id: str) -> bool:
     """Decide about one VM; returns whether the decision is final."""
     store = io_store.StandbyStore(vm_id)
     job = store.job()
-    if job is None or not io_guard.is_guarded(job.name) or io_guard.is_permitted(job.name) and not io_guard.is_start_due(job.name):
+    if job is None or not io_owner.is_guarded(job.uuid) or io_owner.is_permitted(job.uuid) and not io_owner.is_start_due(job.uuid):
         return True
     noted = io_moved.read(job.uuid) is not None
     if noted and store.paused_seconds() is None:
@@ -74,19 +79,19 @@ def settle(vm_id: str) -> bool:
         return True
     if noted:
         # it is being moved, or was moved: the move starts it where it belongs
-        io_guard.permit(job.name)
+        io_owner.permit(job.uuid)
         return True
     if io_lease.armed(job.uuid) is not None and not io_lease.is_valid(vm_id, _LEAST):
         # the machines that answered may give it to its standby as soon as they have
         return False
     # without a permit libvirt refuses the start; if it fails for another reason, it is repeated
-    io_guard.permit(job.name, due=True)
+    io_owner.permit(job.uuid, due=True)
     with host_lock("domains", _LOCK), DomainHost(job.uri) as host:
         found = host.domain(job.uuid)
         if found is not None and (found.autostart or io_lease.was_fenced(vm_id)) and not found.active:
             host.start(job.uuid)
             store.log("guard: started")
-    io_guard.permit(job.name)
+    io_owner.permit(job.uuid)
     io_lease.forget_fenced(vm_id)
     # the timer may have fired before the standby answered
     io_timers.start(vm_id)

@@ -17,7 +17,7 @@ import threading
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import (
     io_grants,
@@ -30,7 +30,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_lease import FRESH, RENEW, STOP
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Job, Voter
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 
 _TICK = 1.0
 _ANSWER = 10.0
@@ -140,7 +141,7 @@ class Service:
                 self._running[vm_id] = None
             else:
                 self._fencing.pop(vm_id, None)
-                undecided = not io_guard.is_permitted(held.job.name) or io_guard.is_start_due(held.job.name)
+                undecided = not io_owner.is_permitted(held.job.uuid) or io_owner.is_start_due(held.job.uuid)
                 self._running[vm_id] = bool(io_lease.processes(held.job.uuid)) or (None if undecided else False)
             silent = {each.voter.name: each.problem for each in self.renewers.get(vm_id, ()) if each.problem is not None}
             idle = {each.voter.name: each.idle for each in self.renewers.get(vm_id, ()) if each.problem is None and each.idle is not None}
@@ -155,7 +156,7 @@ class Service:
     def _fence(self, held: Held, now: float) -> bool:
         """End a VM without a lease; returns whether it has ended."""
         job = held.job
-        io_guard.revoke(job.name)
+        io_owner.revoke(job.uuid)
         if job.id not in self._fencing:
             self._fencing[job.id] = now
             if io_lease.processes(job.uuid):
@@ -199,11 +200,15 @@ class Service:
                 found[vm_id] = Held(job, number, paused)
                 # still locked: a run that ends it afterwards finds that it is known here
                 self._take(vm_id, found[vm_id])
+        missing = set(io_lease.all_armed()) - {held.job.uuid for held in found.values()}
+        if missing:
+            # their file system is not mounted: those that are held stay, and without them systemd ends this service
+            raise BackendError(f"the requests of VMs that need a lease cannot be read: {', '.join(sorted(missing))}.")
         for vm_id in set(self.held) - set(found):
             self._drop(vm_id)
         for vm_id, held in found.items():
             # one with a note belongs to its standby
-            waits = held.number is not None and not io_guard.is_permitted(held.job.name) and io_moved.read(held.job.uuid) is None
+            waits = held.number is not None and not io_owner.is_permitted(held.job.uuid) and io_moved.read(held.job.uuid) is None
             now = io_grants.clock()
             # also one that refuses a lease can give the guard its answer
             answered = any(each.answered is not None and now - each.answered < FRESH for each in self.renewers.get(vm_id, ()))
@@ -265,7 +270,7 @@ class Service:
         for uuid in io_lease.all_armed():
             _log(f"{left[uuid].id if uuid in left else uuid}: no machine confirms that it does not start it; it is ended here")
             if uuid in left:
-                io_guard.revoke(left[uuid].name)
+                io_owner.revoke(uuid)
                 io_lease.note_fenced(left[uuid].id)
             proven = io_lease.kill(uuid, STOP) and proven
         return proven

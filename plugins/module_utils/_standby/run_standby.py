@@ -30,11 +30,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
     xml_backup,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, STARTED, Ended, Job, job_data, parse_job
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Record
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import remove_path
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
 
@@ -96,7 +98,7 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
         code = _kept_code(store)
         timers = code is not None and bool(io_timers.differing(job.id, job.interval, code)) or run_automatic.differs(job, code is not None)
         watched = run_automatic.unwatched(params, True)["changed"]
-        changed = before != job or timers or watched or not io_guard.is_guarded(job.name) or run_guard.install_hook(check_mode=True)
+        changed = before != job or run_automatic.is_half_ended(job) or timers or watched or not io_owner.is_guarded(job.uuid) or run_guard.install_hook(check_mode=True)
         return {"changed": changed, "diff": _diff("", _text(job) if changed else "")}
     if not (store.directory / "id_ed25519").exists():
         raise RefusedError("the key of the copies does not exist.", "state", "Use state: prepared first, and place the key on the standby.")
@@ -105,15 +107,15 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
         raise RefusedError(f"{job.id} was started on its standby {job.standby.name}.", "id", "Move it back with move_vm.")
     if answer["record"].get("starting"):
         raise RefusedError(f"{job.id} is being started on its standby {job.standby.name}.", "id", "Wait until that ends.")
-    changed = before != job
+    changed = before != job or run_automatic.is_half_ended(job)
     if changed:
         if before is not None:
             run_automatic.end(store, before, "run it")
         store.write_job(job_data(job))
     changed = run_guard.install_hook(check_mode=False) or changed
-    if not io_guard.is_guarded(job.name) or not io_guard.is_permitted(job.name):
-        changed = changed or not io_guard.is_guarded(job.name)
-        io_guard.guard(job.name, permitted=True)
+    if not io_owner.is_guarded(job.uuid) or not io_owner.is_permitted(job.uuid):
+        changed = changed or not io_owner.is_guarded(job.uuid)
+        io_owner.guard(Record(job.cluster, job.id, job.uuid, job.name), permitted=True)
     store.mark_released(False)
     changed = bool(io_timers.install(job.id, job.interval, io_units.keep_code())) or changed
     changed = run_automatic.begin(job) or changed
@@ -141,7 +143,6 @@ def _refuse_unfit(uri: str, uuid: str) -> None:
         document = parse(host.config_xml(uuid))
     reasons = list(vm["unfit"])
     reasons += [f"it has a passed-through device ({each})" for each in vm["passed"]]
-    reasons += [f"its disk {target} is shared" for target in xml_backup.shared_disks(document)]
     reasons += ["it has snapshots"] if vm["snapshots"] else []
     reasons += ["it has an emulated TPM, whose state is not copied"] if document.find("devices/tpm") is not None else []
     reasons += ["it has no disk"] if not xml_backup.disks_of(document)[0] else []
@@ -164,7 +165,7 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
         io_timers.remove(params["id"])
         if job is not None:
             _forget_checkpoints(job)
-            io_guard.release(job.name)
+            io_owner.release(job.uuid)
             _record_key(store, job, params.get("withdrawn_from") or ())
         io_remote_source.drop_key_files(store.directory)
         remove_path(store.directory)
@@ -210,7 +211,7 @@ def _paused(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
     job = store.job()
     if job is None or _of_another(job, params):
         return {"changed": False}
-    if io_guard.is_guarded(job.name) and not io_guard.is_permitted(job.name):
+    if io_owner.is_guarded(job.uuid) and not io_owner.is_permitted(job.uuid):
         raise RefusedError(
             f"{job.id} stays off until {job.standby.name} or a witness confirms that it was not started there.",
             "id",

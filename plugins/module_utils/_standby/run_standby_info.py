@@ -14,8 +14,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote import i
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_grants, io_lease, io_store, plan_standby, run_takeover
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_lease import Grants
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, TAKEN, Ended, Job
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, MOVED
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 
 SOURCE, STANDBY, ENDED = "source", "standby", "ended"
 #: Phase of a start whose disks are being made.
@@ -39,7 +39,7 @@ def _source(vm_id: str, now: float) -> dict[str, t.Any]:
     # those of an earlier standby are not copies of this one
     facts = journal.facts if not job.former or journal.facts.get("standby") == job.standby.name else {}
     at = facts.get("at")
-    permitted = not io_guard.is_guarded(job.name) or io_guard.is_permitted(job.name)
+    permitted = not io_owner.is_guarded(job.uuid) or io_owner.is_permitted(job.uuid)
     note = store.move_of(job.uuid)
     moved = note is not None and note.state in (MOVED, CONFIRMED)
     problem = None

@@ -23,10 +23,11 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_nbd, plan_standby, xml_backup
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import CHUNK, STARTED, Copy, CopyDisk
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, text_of
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import remove_path, with_us
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
 
@@ -226,7 +227,7 @@ def _run(host: DomainHost, copy: Copy) -> list[str]:
     document = parse(copy.xml)
     gone = xml_backup.eject(document, os.path.exists)
     # as long as it runs here it needs no confirmation
-    io_guard.release(copy.name)
+    io_owner.release(copy.uuid)
     VolumeStore(host).refresh()
     with host_lock("domains", _LOCK):
         host.define(text_of(document))

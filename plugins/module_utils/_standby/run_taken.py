@@ -13,9 +13,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock im
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_lease
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, libvirt_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._standby.io_store import StandbyStore
@@ -38,7 +39,7 @@ def give_up(job: Job, store: StandbyStore, record: t.Mapping[str, t.Any]) -> Non
     A guest that runs here nevertheless, because the server was not lost but only cut off, is paused: it serves nothing any more, and what
     it has in memory and on its disks can still be examined.
     """
-    io_guard.revoke(job.name)
+    io_owner.revoke(job.uuid)
     io_lease.forget_fenced(job.id)
     with host_lock("domains", _LOCK), DomainHost(job.uri) as host:
         if store.is_released() or store.job() is None:

@@ -56,11 +56,6 @@ def eject(document: t.Any, exists: t.Callable[[str], bool]) -> list[str]:
     return gone
 
 
-def shared_disks(document: t.Any) -> list[str]:
-    """Return the targets of disks that other VMs may write, too."""
-    return [device.find("target").get("dev") for device in document.iterfind("devices/disk") if device.find("shareable") is not None]
-
-
 def checkpoint(name: str, disks: t.Sequence[Disk], others: t.Sequence[str]) -> str:
     """Return a checkpoint with a dirty bitmap in each qcow2 disk."""
     root = etree.Element("domaincheckpoint")

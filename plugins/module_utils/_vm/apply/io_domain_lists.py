@@ -9,7 +9,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import stat
+import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain
 
@@ -82,3 +84,19 @@ def allocation(path: str, capacity: int | None) -> int | None:
     if stat.S_ISREG(status.st_mode):
         return status.st_blocks * 512
     return capacity if stat.S_ISBLK(status.st_mode) else None
+
+
+def drivers(needed: str) -> t.Iterator[io_domains.DomainHost]:
+    """Connect to each driver of this host; one that cannot be connected to is not there, unless it is the needed one.
+
+    :arg needed: the URI of a VM. What a connected driver does not answer is unknown, never nothing.
+    :raises BackendError: the needed driver does not answer.
+    """
+    for uri in sorted({needed, *io_domains.DRIVER_URIS.values()}):
+        try:
+            host = io_domains.DomainHost(uri)
+        except BackendError:
+            if uri == needed:
+                raise
+            continue
+        yield host

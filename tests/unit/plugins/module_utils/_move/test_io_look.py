@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import pathlib
 import subprocess
+import types
+import typing as t
 
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
 
 
 @pytest.mark.parametrize(("form", "files"), [("raw", ["disk"]), ("qcow2", ["disk", "other"])])
@@ -98,3 +101,15 @@ def test_the_files_that_a_vm_writes_are_found_in_both_configurations(tmp_path: p
     found = io_look.written(host.uri, UUID, known)
     assert found is not None and found["paths"] == sorted([f"{folder}/snap2", str(seed), str(nvram)])
     assert found["layers"] == [f"{folder}/snap1"]
+
+
+def test_a_disk_that_other_vms_share_is_not_moved(tmp_path: pathlib.Path) -> None:
+    """It would be copied under the feet of the others, which keep writing into the old one."""
+    for name in ("c1-root", "shared"):
+        (tmp_path / name).write_bytes(bytes(512))
+    disk = "<disk type='file' device='disk'><driver type='raw'/><source file='{folder}/{name}'/><target dev='{dev}'/>{more}</disk>"
+    disks = disk.format(folder=tmp_path, name="c1-root", dev="vda", more="") + disk.format(folder=tmp_path, name="shared", dev="vdb", more="<shareable/>")
+    record = t.cast("t.Any", types.SimpleNamespace(name="c1", uuid=UUID))
+    found = io_look._storage(record, parse(f"<domain type='kvm'><devices>{disks}</devices></domain>"), {str(tmp_path): "pool"})
+    assert found["unfit"] == ["its disk vdb is shared with other VMs"] and [each["path"] for each in found["items"]] == [f"{tmp_path}/c1-root"]
+

@@ -13,13 +13,15 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._move import io_place, run_worker
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_place, run_back, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, MOVED, RETURNED, MoveJournal, waiting
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains, io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Record
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_pool_mounts
 
 ITEMS = [Item("/pool/c1", "file").as_dict(), Item("/pool/images/base", "file", True).as_dict()]
@@ -93,9 +95,9 @@ def fixture_world(tmp_path, monkeypatch):
     monkeypatch.setattr(Context, "copier", copier)
     monkeypatch.setattr(Context, "fence", lambda self, state: world.done.append(f"fenced: {state}"))
     monkeypatch.setattr(Context, "unfence", lambda self, running: world.done.append(f"runs here: {running}"))
-    monkeypatch.setattr(io_guard, "GUARDED", tmp_path / "guarded")
-    monkeypatch.setattr(io_guard, "RUN", tmp_path / "run")
-    monkeypatch.setattr(io_guard, "PERMITS", tmp_path / "run/standby")
+    monkeypatch.setattr(io_owner, "HOME", tmp_path / "vms")
+    monkeypatch.setattr(io_owner, "RUN", tmp_path / "run")
+    monkeypatch.setattr(io_owner, "PERMITS", tmp_path / "run/standby")
     monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
     monkeypatch.setattr(io_place, "sync_path", lambda path: world.copy(f"synced: {path}"))
     monkeypatch.setattr(io_pool_mounts, "STATE", tmp_path / "pool-mounts.json")
@@ -182,11 +184,11 @@ def noted(folder: t.Any, to: str) -> None:
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_vm_with_a_standby_may_start_here_once_it_is_off_at_the_destination(world, tmp_path, lost):
     # this host was restarted since the move, and the standby has not answered
-    io_guard.guard("c1", permitted=False)
+    io_owner.guard(Record("lab", "c1", "u", "c1"), permitted=False)
     noted(tmp_path, "metal2")
     assert world.returns(destination_lost=lost, discard_changes=lost).state == RETURNED
     # of a lost destination only its guard can know
-    assert io_guard.is_permitted("c1") is not lost
+    assert io_owner.is_permitted("u") is not lost
 
 
 def test_an_interrupted_return_is_completed(world, tmp_path):
@@ -258,3 +260,39 @@ def test_nothing_is_written_or_removed_below_a_mount_point(world, tmp_path, acti
     # declared as not required
     (tmp_path / "pool-mounts.json").write_text(json.dumps({"schema": 1, "/pool": None}), "utf-8")
     assert world.returns().state == RETURNED
+
+
+class Drivers:
+    """The drivers of a host: one with another VM, and one that the host does not have."""
+
+    fails: t.ClassVar[set[str]] = set()
+
+    def __init__(self, uri: str) -> None:
+        if uri in self.fails:
+            raise BackendError("cannot connect.")
+        self.uri = uri
+
+    def __enter__(self) -> Drivers:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        """Nothing is open."""
+
+    def domains(self) -> list[t.Any]:
+        if "domains" in self.fails:
+            raise BackendError("cannot read the domains: connection reset by peer.")
+        disk = "<disk type='file' device='disk'><driver type='raw'/><source file='/pool/data'/><target dev='vdb'/></disk>"
+        return [types.SimpleNamespace(uuid="other", config_xml=f"<domain><devices>{disk}</devices></domain>", live_xml=None)]
+
+
+@pytest.mark.parametrize(
+    ("fails", "known"), [(set(), True), ({"lxc:///system"}, True), ({"qemu:///system"}, False), ({"domains"}, False), ({"domains", "lxc:///system"}, False)]
+)
+def test_what_other_vms_need_is_not_unknown(monkeypatch, fails, known):
+    monkeypatch.setattr(io_domains, "DomainHost", Drivers)
+    monkeypatch.setattr(Drivers, "fails", fails)
+    if known:
+        assert "/pool/data" in run_back._needed_by_others("u", "qemu:///system")
+    else:
+        with pytest.raises(BackendError):
+            run_back._needed_by_others("u", "qemu:///system")

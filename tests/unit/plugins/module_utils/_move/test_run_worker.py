@@ -14,8 +14,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._move import run_context, run_steps, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import COPY_PHASES, LIVE_PHASES, MOVED
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Record
 from tests.support.move_world import Killed, make_world
 
 
@@ -32,11 +34,11 @@ def fixture_answers(world, tmp_path, monkeypatch):
 
     def taken():
         # what the guard does when the standby answers that it has started the VM
-        io_guard.revoke("c1")
+        io_owner.revoke("u")
         io_moved.write(Moved("c1", "lab", "c1", "u", "metal2", "2026-11-27T10:00:00Z", MOVED), tmp_path / "moved")
 
     world.taken, world.wait = taken, lambda: world.done.append("waits")
-    io_guard.guard("c1", permitted=False)
+    io_owner.guard(Record("lab", "c1", "u", "c1"), permitted=False)
     return answers
 
 
@@ -44,13 +46,13 @@ def fixture_answers(world, tmp_path, monkeypatch):
 def test_after_a_power_loss_it_continues_once_the_standby_confirmed_that_the_vm_is_not_there(world, answers, method, phase):
     world.method, world.fail[phase] = method, Killed()
     world.stands = "running" if method == "live" else "off"
-    io_guard.permit("c1")
+    io_owner.permit("u")
     with pytest.raises(Killed):
         world.run()
-    io_guard.revoke("c1")
+    io_owner.revoke("u")
     world.done.clear()
     # permitted, but not started yet
-    answers += [world.wait, lambda: io_guard.permit("c1", due=True), world.wait, lambda: io_guard.permit("c1")]
+    answers += [world.wait, lambda: io_owner.permit("u", due=True), world.wait, lambda: io_owner.permit("u")]
     assert world.run().state == MOVED
     assert world.done[:2] == ["waits", "waits"] and "waits" not in world.done[2:] and not answers
 

@@ -14,7 +14,8 @@ import types
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_grants, io_lease, io_lease_units, io_store
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 
 from tests.support.leases import UUID
 
@@ -23,11 +24,12 @@ from tests.support.leases import UUID
 def fixture_homes(tmp_path_factory, monkeypatch):
     home = tmp_path_factory.mktemp("server")
     for module, name in (
-        (io_copies, "HOME"), (io_store, "HOME"), (io_grants, "HOME"), (io_grants, "WATCHES"), (io_lease, "ARMED"), (io_guard, "GUARDED"),
-        (io_guard, "PERMITS"), (io_lease, "_FENCED"), (io_grants, "_NOTES"), (io_lease, "RUN"), (io_grants, "RUN"), (io_guard, "RUN"), (io_lease, "QEMU"),
+        (io_copies, "HOME"), (io_store, "HOME"), (io_grants, "HOME"), (io_grants, "WATCHES"), (io_lease, "ARMED"), (io_owner, "HOME"),
+        (io_owner, "PERMITS"), (io_lease, "_FENCED"), (io_grants, "_NOTES"), (io_lease, "RUN"), (io_grants, "RUN"), (io_owner, "RUN"), (io_lease, "QEMU"),
     ):  # fmt: skip
         (home / f"{module.__name__.rpartition('.')[2]}-{name}").mkdir()
         monkeypatch.setattr(module, name, home / f"{module.__name__.rpartition('.')[2]}-{name}")
+    io_owner.prepare()
     monkeypatch.setattr(io_lease, "_STATE", home / "state.json")
     monkeypatch.setattr(io_moved.read, "__defaults__", (home / "moved",))
     for name in ("install_lease", "install_takeover"):

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_lease, io_lease_units
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 
 from tests.support.leases import UUID
 
@@ -32,7 +32,8 @@ OTHER, GUESTS = 65534, 64055
 
 def script(tmp_path):
     """The script of the unit, for the folders of the test."""
-    text = io_lease_units._KILLER.replace(str(io_lease_units.ARMED), str(io_lease.ARMED)).replace(str(io_lease_units.PERMITS), str(io_guard.PERMITS))
+    text = io_lease_units._KILLER.replace(str(io_lease_units.ARMED), str(io_lease.ARMED)).replace("/run/reduced.footprint/standby", str(io_owner.PERMITS))
+    text = text.replace("/etc/reduced.footprint/vms", str(io_owner.HOME))
     path = tmp_path / "script"
     path.write_text(text.replace(str(io_lease_units.QEMU), str(io_lease.QEMU)), "ascii")
     return ["sh", str(path)]
@@ -78,9 +79,23 @@ def test_a_process_of_any_user_is_not_the_guest(tmp_path, user, folder, named, c
 def test_the_script_that_needs_no_python_ends_the_guest(guest, tmp_path):
     io_lease.arm(UUID, 5)
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", UUID])
-    (io_guard.PERMITS / "blue-m").touch()
+    (io_owner.PERMITS / UUID).touch()
     assert subprocess.run(script(tmp_path), check=False).returncode == 0
     guest.wait(5)
     assert other.poll() is None
     other.kill()
-    assert not io_lease.processes(UUID) and not io_guard.is_permitted("blue-m")
+    assert not io_lease.processes(UUID) and not io_owner.is_permitted(UUID)
+
+
+def test_the_script_believes_only_a_folder_that_can_be_read(tmp_path):
+    io_lease.ARMED.rmdir()
+    assert subprocess.run(script(tmp_path), check=False).returncode == 0
+    # the file system with both is not mounted, or has errors
+    (io_owner.HOME / ".present").rename(tmp_path / "present")
+    assert subprocess.run(script(tmp_path), check=False).returncode == 1
+    (tmp_path / "present").rename(io_owner.HOME / ".present")
+    io_lease.ARMED.write_text("")
+    io_lease.ARMED.unlink()
+    io_lease.ARMED.symlink_to(io_lease.ARMED)
+    (io_owner.HOME / ".present").unlink()
+    assert subprocess.run(script(tmp_path), check=False).returncode == 1

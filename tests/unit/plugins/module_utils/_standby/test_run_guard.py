@@ -16,8 +16,10 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_store, run_guard
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Job, Voter, job_data
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, MOVING, Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Record
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHV0dHRlcm5vbnNlbnNlYnV0MzJieXRlc2xvbmchIQ"
 JOB = Job("m", "lab", "lab-m", "u", "qemu:///system", Voter("metal2", "192.0.2.12", 22, (KEY,)), (), 900, 2, 0, "metal1")
@@ -38,7 +40,7 @@ class Host:
         return types.SimpleNamespace(autostart=self.autostart, active=self.started > 0)
 
     def start(self, _uuid: str) -> None:
-        assert io_guard.is_permitted(JOB.name)
+        assert io_owner.is_permitted(JOB.uuid)
         if self.error is not None:
             error, self.error = self.error, None
             raise error
@@ -49,15 +51,15 @@ class Host:
 def fixture_boot(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[BaseException | None], Host]:
     """A server after a boot, with one VM that has a standby which did not start it."""
     monkeypatch.setattr(io_store, "HOME", tmp_path / "standby")
-    monkeypatch.setattr(io_guard, "GUARDED", tmp_path / "guarded")
-    monkeypatch.setattr(io_guard, "RUN", tmp_path / "run")
-    monkeypatch.setattr(io_guard, "PERMITS", tmp_path / "run/standby")
+    monkeypatch.setattr(io_owner, "HOME", tmp_path / "vms")
+    monkeypatch.setattr(io_owner, "RUN", tmp_path / "run")
+    monkeypatch.setattr(io_owner, "PERMITS", tmp_path / "run/standby")
     monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
     monkeypatch.setattr(run_guard, "host_lock", lambda *_args: contextlib.nullcontext())
     monkeypatch.setattr(run_guard, "records", lambda job, store: [{"state": "receiving"}])
     monkeypatch.setattr(run_guard.io_timers, "start", lambda vm_id: None)
     io_store.StandbyStore("m").write_job(job_data(JOB))
-    io_guard.guard(JOB.name, permitted=False)
+    io_owner.guard(Record(JOB.cluster, JOB.id, JOB.uuid, JOB.name), permitted=False)
 
     def begin(error: BaseException | None) -> Host:
         host = Host(error)
@@ -88,7 +90,7 @@ def test_a_vm_without_autostart_stays_off_and_may_start(boot: t.Any) -> None:
     host.autostart = False
     assert run_guard.settle("m") and host.started == 0
     host.autostart = True
-    assert run_guard.settle("m") and host.started == 0 and io_guard.is_permitted(JOB.name)
+    assert run_guard.settle("m") and host.started == 0 and io_owner.is_permitted(JOB.uuid)
 
 
 @pytest.mark.parametrize("state", [MOVING, MOVED])
@@ -97,10 +99,10 @@ def test_a_vm_that_is_moved_is_permitted_but_started_by_its_move(boot: t.Any, st
     store.pause()
     io_moved.write(Moved("m", "lab", "lab-m", "u", "metal3", "2026-11-26T10:00:00Z", state), tmp_path / "moved")
     monkeypatch.setattr(run_guard, "records", lambda job, store: [None])
-    assert not run_guard.settle("m") and not io_guard.is_permitted(JOB.name)
+    assert not run_guard.settle("m") and not io_owner.is_permitted(JOB.uuid)
     monkeypatch.setattr(run_guard, "records", lambda job, store: [{"state": "receiving"}])
     assert run_guard.settle("m") and host.started == 0
-    assert io_guard.is_permitted(JOB.name) and not io_guard.is_start_due(JOB.name) and store.paused_seconds() is not None
+    assert io_owner.is_permitted(JOB.uuid) and not io_owner.is_start_due(JOB.uuid) and store.paused_seconds() is not None
 
 
 @pytest.mark.parametrize("noted", [True, False])
@@ -115,4 +117,4 @@ def test_a_vm_that_was_started_on_its_standby_is_not_moved_any_more(boot: t.Any,
     # the note is that of the standby now, and the disks are not those of a move
     assert run_guard.settle("m") and len(given_up) == 1 and store.paused_seconds() is None
     io_moved.write(note, tmp_path / "moved")
-    assert run_guard.settle("m") and len(given_up) == 1 and host.started == 0 and not io_guard.is_permitted(JOB.name)
+    assert run_guard.settle("m") and len(given_up) == 1 and host.started == 0 and not io_owner.is_permitted(JOB.uuid)

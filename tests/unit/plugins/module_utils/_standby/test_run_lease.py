@@ -12,11 +12,12 @@ import types
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_lease, io_store, run_guard, run_lease, run_standby, run_standby_info
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_lease import LEASE
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import job_data
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Record
 
 from tests.support.leases import JOB, PARAMS, UUID
 
@@ -30,7 +31,7 @@ def fixture_service(monkeypatch):
     monkeypatch.setattr(io_lease, "reset_server", lambda: sent.append("reset"))
     store = io_store.StandbyStore("m")
     store.write_job(job_data(JOB))
-    io_guard.guard("blue-m", permitted=True)
+    io_owner.guard(Record("blue", "m", UUID, "blue-m"), permitted=True)
     service = run_lease.Service()
     service.sent, service.store = sent, store
     return service
@@ -57,13 +58,13 @@ def test_a_vm_needs_a_lease_only_after_its_first_one(service, clock, guest):
     assert guest.poll() is None and io_lease.is_valid("m", 0.0) and not io_lease.is_valid("m", 1.0)
     clock.now += 0.1
     service.tick()
-    assert not io_lease.processes(UUID) and not io_guard.is_permitted("blue-m") and io_lease.was_fenced("m")
+    assert not io_lease.processes(UUID) and not io_owner.is_permitted(UUID) and io_lease.was_fenced("m")
     assert service.sent[-1] == "WATCHDOG=1" and service.renewal("m")["running"] is None
     # it waits for the guard
     grant(service, clock.now)
     service.tick()
     assert service.renewal("m")["running"] is None
-    io_guard.permit("blue-m")
+    io_owner.permit(UUID)
     service.tick()
     assert service.renewal("m")["running"] is False
 
@@ -228,7 +229,7 @@ def test_the_end_of_the_automatic_start(service, monkeypatch, state, confirmed, 
 
 @pytest.mark.parametrize(("armed", "left", "starts"), [(False, None, True), (True, None, False), (True, 10.0, False), (True, 20.0, True)])
 def test_the_guard_starts_a_vm_under_leases_only_with_one(service, clock, monkeypatch, armed, left, starts):
-    io_guard.revoke("blue-m")
+    io_owner.revoke(UUID)
     if armed:
         io_lease.arm(UUID, 5)
     if left is not None:
@@ -249,4 +250,21 @@ def test_the_guard_starts_a_vm_under_leases_only_with_one(service, clock, monkey
     monkeypatch.setattr(run_guard, "DomainHost", Host)
     monkeypatch.setattr(run_guard, "records", lambda job, store: [{"state": "receiving"}])
     monkeypatch.setattr(run_guard.io_timers, "start", lambda vm_id: None)
-    assert run_guard.settle("m") is starts and bool(started) is starts and io_guard.is_permitted("blue-m") is starts
+    assert run_guard.settle("m") is starts and bool(started) is starts and io_owner.is_permitted(UUID) is starts
+
+
+def test_a_vm_whose_request_cannot_be_read_is_still_held(service, clock, guest, monkeypatch):
+    service.refresh()
+    grant(service, clock.now)
+    service.refresh()
+    service._loaded.set()
+    # the file system with the requests is not mounted any more
+    monkeypatch.setattr(io_store, "names", list)
+    with pytest.raises(BackendError, match=UUID):
+        service.refresh()
+    clock.now += LEASE + 1
+    service.tick()
+    assert guest.wait(5) == -9
+    # nor does a new instance believe that no VM exists
+    with pytest.raises(BackendError, match=UUID):
+        run_lease.Service().refresh()

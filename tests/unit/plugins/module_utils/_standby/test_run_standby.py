@@ -22,17 +22,20 @@ from ansible_collections.reduced.footprint.plugins.module_utils._service.model_s
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import (
     io_copies,
     io_grants,
+    io_lease,
     io_store,
     plan_standby,
     run_agent,
+    run_automatic,
     run_guard,
     run_standby,
     run_standby_info,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, Job, Voter, job_data, parse_job
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner, run_hook
 
 from tests.support.control_node import ROOT
 
@@ -48,7 +51,7 @@ def fixture_homes(tmp_path, monkeypatch):
     monkeypatch.setattr(run_standby.io_look, "find", lambda *given: ("qemu:///system", types.SimpleNamespace(name="green-m", uuid="u")))
     monkeypatch.setattr(run_standby, "_refuse_unfit", lambda uri, uuid: None)
     monkeypatch.setattr(run_standby.io_timers, "remove", lambda vm_id: None)
-    monkeypatch.setattr(run_standby.io_guard, "release", lambda name: None)
+    monkeypatch.setattr(run_standby.io_owner, "release", lambda name: None)
     monkeypatch.setattr(run_standby, "_forget_checkpoints", lambda job: None)
 
 
@@ -185,7 +188,7 @@ def test_the_key_of_another_server_is_not_withdrawn(there, withdrawn, tmp_path, 
     (("metal3",), {"at": 1.0, "standby": "metal2"}, "1970-01-01T00:00:01Z"),
 ])
 def test_a_copy_on_an_earlier_standby_is_not_one_of_the_present_one(former, facts, copied, monkeypatch):
-    monkeypatch.setattr(io_guard, "is_guarded", lambda name: False)
+    monkeypatch.setattr(io_owner, "is_guarded", lambda name: False)
     store = io_store.StandbyStore("m")
     store.write_job(job_data(JOB._replace(former=former)))
     journal = store.journal()
@@ -285,12 +288,36 @@ def test_a_server_from_which_a_vm_was_moved_may_be_its_standby_now(moved):
     assert not copies.copies() and not io_grants.watches() and not run_standby.apply(given, check_mode=False)["changed"]
 
 
+def test_an_automatic_start_that_was_only_half_ended_is_ended_by_the_next_run(monkeypatch):
+    """The request says that the VM is not automatic, but no machine has confirmed the end, so it still needs leases."""
+    monkeypatch.setattr(io_store.StandbyHost, "ask", lambda self, command: {"record": {"state": "receiving"}})
+    monkeypatch.setattr(run_guard, "install_hook", lambda check_mode: False)
+    monkeypatch.setattr(run_standby.io_units, "keep_code", lambda: pathlib.Path("/code"))
+    for name in ("is_guarded", "is_permitted"):
+        monkeypatch.setattr(io_owner, name, lambda uuid: True)
+    for name in ("install", "differing"):
+        monkeypatch.setattr(run_standby.io_timers, name, lambda *given: [])
+    store = io_store.StandbyStore("m")
+    store.directory.mkdir(parents=True)
+    (store.directory / "id_ed25519").touch()
+    given = {"id": "m", "cluster": "blue", "state": "present", "standby": STANDBY, "interval_seconds": 900, "copies": 2, "source": "metal1"}
+    assert run_standby.apply(given, check_mode=False)["changed"] and not run_standby.apply(given, check_mode=False)["changed"]
+    io_lease.arm("u", 5)
+    monkeypatch.setattr(run_automatic.run_lease, "disarm", lambda job, seconds: [])
+    assert run_standby.apply(given, check_mode=True)["changed"]
+    with pytest.raises(RefusedError, match="m"):
+        run_standby.apply(given, check_mode=False)
+    monkeypatch.setattr(run_automatic.run_lease, "disarm", lambda job, seconds: io_lease.disarm(job.uuid) or ["metal2"])
+    assert run_standby.apply(given, check_mode=False)["changed"] and io_lease.armed("u") is None
+    assert not run_standby.apply(given, check_mode=False)["changed"] and not run_standby.apply(given, check_mode=True)["changed"]
+
+
 def test_a_server_does_not_start_its_own_vm_by_itself(monkeypatch):
     """The VM was moved to its standby."""
     monkeypatch.setattr(io_store.StandbyHost, "ask", lambda self, command: {"record": {"state": "receiving"}})
     monkeypatch.setattr(run_guard, "install_hook", lambda check_mode: False)
     monkeypatch.setattr(run_standby.io_units, "keep_code", lambda: pathlib.Path("/code"))
-    for module, name in ((io_guard, "is_guarded"), (io_guard, "is_permitted")):
+    for module, name in ((io_owner, "is_guarded"), (io_owner, "is_permitted")):
         monkeypatch.setattr(module, name, lambda name: True)
     monkeypatch.setattr(run_standby.io_timers, "install", lambda *given: [])
     monkeypatch.setattr(run_standby.io_timers, "differing", lambda *given: [])
@@ -313,8 +340,8 @@ def test_copies_are_paused_before_a_move(cluster, ended, monkeypatch):
     steps = []
     monkeypatch.setattr(run_standby.io_timers, "stop", lambda vm_id: steps.append("stopped"))
     monkeypatch.setattr(run_standby, "_forget_checkpoints", lambda job: steps.append("checkpoints"))
-    monkeypatch.setattr(run_standby.io_guard, "release", lambda name: steps.append("released"))
-    monkeypatch.setattr(run_standby.io_guard, "is_guarded", lambda name: False)
+    monkeypatch.setattr(run_standby.io_owner, "release", lambda name: steps.append("released"))
+    monkeypatch.setattr(run_standby.io_owner, "is_guarded", lambda name: False)
     given = {"id": "m", "cluster": cluster, "state": "paused"}
     assert run_standby.apply(given, check_mode=True) == run_standby.apply(given, check_mode=False) == {"changed": False}
     store = io_store.StandbyStore("m")
@@ -329,8 +356,8 @@ def test_copies_are_paused_before_a_move(cluster, ended, monkeypatch):
 
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_a_vm_that_may_run_on_its_standby_is_not_moved(check_mode, monkeypatch):
-    monkeypatch.setattr(run_standby.io_guard, "is_guarded", lambda name: True)
-    monkeypatch.setattr(run_standby.io_guard, "is_permitted", lambda name: False)
+    monkeypatch.setattr(run_standby.io_owner, "is_guarded", lambda name: True)
+    monkeypatch.setattr(run_standby.io_owner, "is_permitted", lambda name: False)
     store = io_store.StandbyStore("m")
     store.write_job(job_data(JOB))
     with pytest.raises(RefusedError, match="m stays off until metal2 or a witness confirms"):
@@ -354,13 +381,13 @@ def test_the_hook_of_a_killed_run_is_found_by_libvirt(tmp_path, monkeypatch):
         settle = staticmethod(lambda file: os.chmod(file.path, file.mode))
 
     monkeypatch.setattr(run_guard.run_service_files, "ServiceHost", Systemd)
-    monkeypatch.setattr(io_guard, "HOOKS", tmp_path)
+    monkeypatch.setattr(run_hook, "PATH", tmp_path / "hook")
     assert run_guard.install_hook(check_mode=True) and not orders and not list(tmp_path.iterdir())
     # the first run is killed before libvirt restarts
     monkeypatch.setattr(Systemd, "order", staticmethod(lambda verb, names: None))
     assert run_guard.install_hook(check_mode=False)
     monkeypatch.setattr(Systemd, "order", staticmethod(lambda verb, names: orders.extend((verb, name) for name in names)))
-    (tmp_path / io_guard.HOOK).chmod(0o755)
+    (tmp_path / "hook").chmod(0o755)
     assert run_guard.install_hook(check_mode=False) and orders == [("restart", "libvirtd.service")]
     libvirt = dataclasses.replace(libvirt, started=time.time() + 60)
     assert not run_guard.install_hook(check_mode=False) and len(orders) == 1

@@ -22,6 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, CopyDisk, Job, Voter, job_data
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, CONFIRMED, MOVED, Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 
 UUID = "6a1f3c6e-0000-4000-8000-000000000001"
 COPY = Copy("20261124T100001Z", "m", UUID, "m", "metal1", 1.0, 1.0, False, "full", 1, 1.0, "<domain/>", {}, True, ())
@@ -278,7 +279,7 @@ def test_a_start_is_not_noted_again_while_the_old_vm_is_removed(tmp_path: pathli
     job = JOB._replace(standby=STANDBY._replace(host_keys=("ssh-ed25519 AAAA",)), witnesses=())
     store.write_job(job_data(job))
     monkeypatch.setattr(io_store, "HOME", tmp_path / "standby")
-    monkeypatch.setattr(run_taken.io_guard, "revoke", lambda name: None)
+    monkeypatch.setattr(run_taken.io_owner, "revoke", lambda name: None)
     monkeypatch.setattr(run_automatic, "let_go", lambda store, job: None)
     for module in (run_standby, run_taken):
         monkeypatch.setattr(module, "host_lock", lambda *_args: contextlib.nullcontext())

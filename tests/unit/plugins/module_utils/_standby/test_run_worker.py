@@ -16,8 +16,9 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_grants, io_store, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import COPIED, FAILED, Job, Voter
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guard, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 
 JOB = Job("m", "lab", "m", "u", "qemu:///system", Voter("metal2", "192.0.2.12", 22, ()), (), 900, 2, 0, "metal1")
 STARTED = run_worker.VmStarted("the VM was started during the copy.")
@@ -76,9 +77,9 @@ def test_a_vm_that_is_moved_is_not_copied_until_it_is_here_again(
     paused: float | None, running: bool | None, note: bool, copied: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[t.Any] = []
-    monkeypatch.setattr(io_guard, "GUARDED", tmp_path / "guarded")
-    monkeypatch.setattr(io_guard, "RUN", tmp_path / "run")
-    monkeypatch.setattr(io_guard, "PERMITS", tmp_path / "run/standby")
+    monkeypatch.setattr(io_owner, "HOME", tmp_path / "vms")
+    monkeypatch.setattr(io_owner, "RUN", tmp_path / "run")
+    monkeypatch.setattr(io_owner, "PERMITS", tmp_path / "run/standby")
     monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
     monkeypatch.setattr(run_worker.io_units, "unit_active", lambda unit: running and unit == "reduced-footprint-move-m.service")
     monkeypatch.setattr(run_worker.io_units, "UNITS", tmp_path)
@@ -104,4 +105,4 @@ def test_a_vm_that_is_moved_is_not_copied_until_it_is_here_again(
     assert bool(ran) is copied
     assert (store.paused_seconds() is None) == copied
     # a pause leaves the guard as it is, so its end need not restore it
-    assert not io_guard.is_guarded("m")
+    assert not io_owner.is_guarded("u")
