@@ -152,7 +152,8 @@ def fixture_patch(lab: CloudLab) -> t.Callable[..., PlayRun]:
 
     def run(*arguments: str, **options: t.Any) -> PlayRun:
         variables = {"maintain_virt_node_reboot": False, "maintain_virt_node_tasks": str(tasks), "maintain_virt_node_accept_outage": True}
-        return lab.play("maintain_virt_node", *arguments, variables={**variables, **options.pop("variables", {})}, extra=openstack_client.variables(), **options)
+        variables |= options.pop("variables", {})
+        return lab.play("maintain_virt_node", *arguments, variables=variables, extra=openstack_client.variables(), **options)
 
     return run
 

@@ -98,7 +98,8 @@ def _step(wanted: Wanted, one: Instance, others: t.Sequence[str]) -> Step | Foot
         return Step(one.id, one.name, MIGRATE, wanted.stop, others[0] if len(others) == 1 else "")
     if wanted.stop and one.status == "ACTIVE" and not wanted.removal:
         return Step(one.id, one.name, STOP, True)
-    return RefusedError(f"instance {one.name} cannot be migrated live: no other compute service is enabled and answers.", hint="See `openstack compute service list`.")
+    hint = "See `openstack compute service list`."
+    return RefusedError(f"instance {one.name} cannot be migrated live: no other compute service is enabled and answers.", hint=hint)
 
 
 def restoring(record: Record, server: str, found: t.Mapping[str, Instance | None]) -> dict[str, str]:

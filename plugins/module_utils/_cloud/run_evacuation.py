@@ -10,7 +10,16 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._cloud.io_compute import Compute
-from ansible_collections.reduced.footprint.plugins.module_utils._cloud.model_instances import MIGRATE, START, STOP, Instance, Record, Service, Step, parse_record
+from ansible_collections.reduced.footprint.plugins.module_utils._cloud.model_instances import (
+    MIGRATE,
+    START,
+    STOP,
+    Instance,
+    Record,
+    Service,
+    Step,
+    parse_record,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._cloud.plan_evacuation import OFF, REASON, Evacuation, Wanted, plan, restoring
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, RefusedError
 

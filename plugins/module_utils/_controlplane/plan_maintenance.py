@@ -132,7 +132,8 @@ def plan(
         why += _control_node(vms, steps, policy)
         why += _quorums(server, here, begun, plan_controlplane.reports_of(environments, looks), policy)
     lines = [f"{server}: {'continues, ' + stage if begun else 'maintenance'}"]
-    lines += [f"  {line}" for line in [*((instances or {}).get("lines") or () if stage != RESTARTED else ()), *(step.text for step in steps)]] or ["  it has no running VMs"]
+    texts = [*((instances or {}).get("lines") or () if stage != RESTARTED else ()), *(step.text for step in steps)]
+    lines += [f"  {text}" for text in texts] or ["  it has no running VMs"]
     return {
         "ok": not why, "why": why, "lines": lines, "begun": begun, "stage": stage, "members": sorted(here),
         "steps": [dataclasses.asdict(step) for step in steps],

@@ -92,7 +92,7 @@ def test_what_brings_an_instance_back(step: Step, instance: Instance | None, bac
     assert restoring(Record(True, (step,)), "metal1", {"i1": instance}) == {"i1": back}
 
 
-@pytest.mark.parametrize("record", [{"steps": []}, {"disable": True, "steps": [{"id": "i1"}]}, {"disable": True, "steps": [{"host": 1}]}, {"disable": True, "steps": 5}])
+@pytest.mark.parametrize("record", [{"steps": []}, *({"disable": True, "steps": steps} for steps in ([{"id": "i1"}], [{"host": 1}], 5))])
 def test_a_damaged_record_is_refused(record: dict[str, object]) -> None:
     with pytest.raises(InputError, match="^record: is not what this module returned"):
         parse_record(record)
