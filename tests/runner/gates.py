@@ -236,7 +236,7 @@ def canary() -> t.Iterator[Step]:
 
 def _cloud() -> t.Iterator[Step]:
     """Run the tests of a cloud. The servers have other roles in each step, so each starts with new ones."""
-    single = [(name,) for name in ("cloud_image", "ovn_database", "ovn_chassis", "compute_servers")]
+    single = [(name,) for name in ("cloud_image", "ovn_database", "ovn_chassis", "compute_servers", "volumes")]
     for files in (*single, ("instance", "dashboard", "tempest"), ("control_plane", "control_plane_failures")):
         yield _pytest(f"torture-cloud-{files[0]}", *(f"tests/cloud/test_{file}.py" for file in files))
 
