@@ -55,7 +55,7 @@ def test_compute_server_is_provisioned_and_stays(lab: CloudLab, backend: dict[st
     assert again.changed == 0, again.changed_tasks()
     assert backend["key"] not in again.output
     (secret,) = (line.split()[0] for line in lab.run(COMPUTE, ["virsh", "secret-list"]).splitlines() if " ceph " in f"{line} ")
-    assert lab.run(COMPUTE, ["virsh", "secret-get-value", "--plain", secret]).strip() == backend["key"]
+    assert lab.run(COMPUTE, ["virsh", "secret-get-value", secret]).strip() == backend["key"]
 
 
 def test_volume_types_are_created_and_stay(lab: CloudLab, client: dict[str, str]) -> None:

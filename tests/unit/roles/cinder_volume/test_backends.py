@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import pathlib
 import sys
@@ -21,9 +22,9 @@ HEAD = LINE.format("Binary", "Host", "Zone", "Status", "State", "Updated At", "R
 VIRSH = """
 echo "$*" >> FOLDER/ran
 case "$3" in
-  secret-get-value) [ -s FOLDER/value ] || { echo "error: Secret not found: $(cat FOLDER/defined)" >&2; exit 1; }; cat FOLDER/value;;
+  secret-get-value) [ -s FOLDER/value ] || { echo "error: Secret not found: $(cat FOLDER/defined)" >&2; exit 1; }; base64 --wrap=0 FOLDER/value;;
   secret-define) grep -q "<uuid>" "$4";;
-  secret-set-value) cat "$7" > FOLDER/value;;
+  secret-set-value) base64 --decode "$6" > FOLDER/value;;
 esac
 """
 
@@ -68,7 +69,8 @@ def test_key_is_given_to_libvirt_once(tmp_path: pathlib.Path, monkeypatch: pytes
     for key, changed in ((KEYS[0], True), (KEYS[0], False), (KEYS[1], True)):
         code, output = server.run("secret", __cinder_volume_name="ceph", cinder_volume_backends=backends(key))
         assert code == 0 and ("changed=0" not in output) == changed, output
-        assert (tmp_path / "value").read_text("utf-8") == key
+        # what libvirt hands to QEMU, which encodes it again
+        assert (tmp_path / "value").read_bytes() == base64.b64decode(key)
         assert not any(one in output + (tmp_path / "ran").read_text("utf-8") for one in KEYS)
     assert not list(pathlib.Path("/run").glob("footprint-*-*-*-*-*"))
 
