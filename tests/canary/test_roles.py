@@ -23,7 +23,7 @@ from tests.support.canary import Canaries
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SPECS = {path.parts[-3]: yaml.safe_load(path.read_text("utf-8"))["argument_specs"] for path in sorted(ROOT.glob("roles/*/meta/argument_specs.yml"))}
 OPTIONS = {role: {name: option for entry in spec.values() for name, option in (entry.get("options") or {}).items()} for role, spec in SPECS.items()}
-CLOUD = ("glance", "horizon", "neutron", "nova", "placement")
+CLOUD = ("cinder", "cinder_volume", "glance", "horizon", "neutron", "nova", "placement")
 #: Role → its files.
 FILES = {
     "compute": "__compute_files",
@@ -67,6 +67,8 @@ def test_secrets_of_roles_are_not_disclosed(tmp_path: pathlib.Path, ansible_play
             elif is_secret(option) and option.get("type", "str") == "str":
                 given[name] = canaries(name)
     given["shop_db_pwd"] = canaries("variable")
+    ceph = {"type": "rbd", "monitors": ["192.0.2.31"], "pool": "volumes", "user": "cinder", "key": canaries("Ceph")}
+    given["cinder_volume_backends"] = {"ceph": ceph}
     missing = {role for role, options in OPTIONS.items() if any(name in given for name in options)} - {*FILES, *CLOUD}
     assert not missing, "these roles have secrets that are not swept"
     tasks = {role: {"reduced.footprint.service_files": {"files": f"{{{{ {files} }}}}"}} for role, files in FILES.items()}

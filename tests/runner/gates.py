@@ -207,13 +207,6 @@ def canary() -> t.Iterator[Step]:
     yield pytest("canary", "tests/canary", env={"CANARY_NEWEST": str(cores.ALONE / "bin")})
 
 
-def _cloud() -> t.Iterator[Step]:
-    """Run the tests of a cloud. The servers have other roles in each step, so each starts with new ones."""
-    single = [(name,) for name in ("cloud_image", "ovn_database", "ovn_chassis", "compute_servers", "restore")]
-    for files in (*single, ("instance", "dashboard", "tempest"), ("control_plane", "control_plane_failures")):
-        yield pytest(f"torture-cloud-{files[0]}", *(f"tests/cloud/test_{file}.py" for file in files))
-
-
 GATES = (
     Gate("quick", "unit tests with a few random values each, layers and conventions", quick, CHECK),
     Gate("changed", "static checks of what changed since BASE", changed, CHECK, lane=BESIDE),

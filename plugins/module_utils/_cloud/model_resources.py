@@ -15,7 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_networks import VLAN_IDS
 
 #: Variables of the playbook, each a list.
-KINDS = ("projects", "roles", "users", "flavors", "images", "networks", "routers", "security_groups", "key_pairs")
+KINDS = ("projects", "roles", "users", "flavors", "images", "networks", "routers", "security_groups", "key_pairs", "volume_types")
 PREFIX = "cloud_bootstrap_"
 ARCHITECTURES = ("x86_64", "aarch64", "ppc64le", "s390x")
 FIRMWARE = ("bios", "uefi")
@@ -120,6 +120,17 @@ class KeyPair(t.NamedTuple):
     public_key: str
 
 
+class VolumeType(t.NamedTuple):
+    """A choice of volumes; an empty backend leaves it to the scheduler."""
+
+    path: str
+    name: str
+    description: str
+    public: bool
+    backend: str
+    properties: t.Mapping[str, str]
+
+
 class Declared(t.NamedTuple):
     """All lists."""
 
@@ -132,6 +143,7 @@ class Declared(t.NamedTuple):
     routers: tuple[Router, ...]
     security_groups: tuple[SecurityGroup, ...]
     key_pairs: tuple[KeyPair, ...]
+    volume_types: tuple[VolumeType, ...]
 
 
 def parse(lists: t.Mapping[str, t.Any]) -> Declared:
@@ -329,6 +341,14 @@ def _key_pair(value: t.Any, path: str) -> KeyPair:
     return KeyPair(path, name, text(entry, "user", path), key)
 
 
+def _volume_type(value: t.Any, path: str) -> VolumeType:
+    entry, name = _opened(value, ("description", "public", "backend", "properties"), path)
+    properties = _properties(entry, path)
+    if "volume_backend_name" in properties:
+        raise InputError("is set by backend.", f"{path}.properties.volume_backend_name", "Set backend instead.")
+    return VolumeType(path, name, text(entry, "description", path), flag(entry, "public", path, True), text(entry, "backend", path), properties)
+
+
 _PARSERS: t.Mapping[str, t.Callable[[t.Any, str], t.Any]] = {
     "projects": _project,
     "roles": _role,
@@ -339,4 +359,5 @@ _PARSERS: t.Mapping[str, t.Callable[[t.Any, str], t.Any]] = {
     "routers": _router,
     "security_groups": _security_group,
     "key_pairs": _key_pair,
+    "volume_types": _volume_type,
 }

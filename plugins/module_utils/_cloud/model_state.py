@@ -27,19 +27,20 @@ class Server(t.NamedTuple):
 
 
 class Site(t.NamedTuple):
-    """The footprint: compute servers, named networks, physical networks of the bridges, and addresses in use by their host."""
+    """The footprint: compute servers, named networks, physical networks of the bridges, addresses in use by their host, backends of volumes."""
 
     servers: tuple[Server, ...] = ()
     networks: t.Mapping[str, Network] = {}
     physical_networks: tuple[str, ...] = ("provider",)
     addresses: t.Mapping[str, str] = {}
+    backends: tuple[str, ...] = ()
 
 
 class State:
     """The resources of the cloud, by kind: lists as :mod:`openstack` returns them.
 
     Kinds are ``projects``, ``roles``, ``users``, ``role_assignments``, ``flavors``, ``images``, ``networks``, ``subnets``, ``routers``, ``ports``,
-    ``security_groups``, ``floating_ips``, ``servers`` and ``key_pairs``, each a pair of a task result with the user as ``item`` and the key pair.
+    ``security_groups``, ``floating_ips``, ``servers``, ``volume_types`` and ``key_pairs``, each a pair of a task result with the user as ``item`` and the key pair.
     """
 
     def __init__(self, found: t.Mapping[str, t.Sequence[Resource]], admin_project: str = "admin") -> None:

@@ -17,7 +17,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._cloud.model_sta
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 
 #: In the order in which they are applied.
-ORDER = ("roles", "projects", "users", "grants", "quotas", "flavors", "images", "networks", "subnets", "routers", "security_groups", "rules", "key_pairs")
+ORDER = ("roles", "projects", "users", "grants", "quotas", "flavors", "images", "networks", "subnets", "routers", "security_groups", "rules", "key_pairs",
+         "volume_types")  # fmt: skip
 Action = dict[str, t.Any]
 Change = dict[str, tuple[t.Any, t.Any]]
 
@@ -51,6 +52,8 @@ def plan(declared: Declared, state: State, checksums: t.Mapping[str, str] | None
         _security_group(found, group, state)
     for key in declared.key_pairs:
         _key_pair(found, key, state)
+    for kind in declared.volume_types:
+        _volume_type(found, kind, state)
     return found
 
 
@@ -250,3 +253,14 @@ def _key_pair(found: dict[str, list[Action]], key: model_resources.KeyPair, stat
     if mine and str(mine.get("public_key")).split()[:2] != key.public_key.split()[:2]:
         raise RefusedError(f"{key.name} exists with another key.", f"{key.path}.public_key", "Use another name, or remove the old key pair yourself.")
     _add(found["key_pairs"], key.name, _compare(mine, {}), user=key.user, public_key=key.public_key)
+
+
+def _volume_type(found: dict[str, list[Action]], kind: model_resources.VolumeType, state: State) -> None:
+    mine = state.by_name("volume_types", kind.name)
+    wanted: dict[str, t.Any] = {"is_public": kind.public, **({"description": kind.description} if kind.description else {})}
+    change = _compare(mine, wanted)
+    _refuse(mine, change, {"is_public": "public"}, kind.path)
+    have = (mine or {}).get("extra_specs") or {}
+    specs = {**({"volume_backend_name": kind.backend} if kind.backend else {}), **kind.properties}
+    change.update({key: (have.get(key, ""), value) for key, value in specs.items() if mine and have.get(key) != value})
+    _add(found["volume_types"], kind.name, change, **wanted, properties={**have, **specs})

@@ -37,6 +37,10 @@ def check(declared: Declared, site: Site, state: State | None = None) -> None:
         _check_network(net, declared, site, state)
     for router in declared.routers:
         _check_router(router, declared, state)
+    for kind in declared.volume_types:
+        if kind.backend and kind.backend not in site.backends:
+            hint = did_you_mean(kind.backend, site.backends, f"Use one of {', '.join(site.backends) or 'none'}, or declare it in cinder_volume_backends.")
+            raise InputError(f"unknown backend {kind.backend!r}.", f"{kind.path}.backend", hint)
     if state:
         for project in declared.projects:
             _check_quota(project, declared, state)

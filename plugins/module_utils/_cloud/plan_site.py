@@ -16,6 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._topology import
 #: Where nova-compute keeps the disks of servers.
 INSTANCES = "/var/lib/nova/instances"
 MAPPINGS = "ovn_chassis_bridge_mappings"
+BACKENDS = "cinder_volume_backends"
 #: Fact: whether firmware for UEFI is installed.
 UEFI = "__cloud_uefi"
 _DEFAULT = ("provider",)
@@ -31,6 +32,7 @@ def site(hostvars: t.Mapping[str, t.Mapping[str, t.Any]], computes: t.Sequence[s
     networks: dict[str, model_networks.Network] = {}
     addresses: dict[str, str] = {}
     physical: list[str] = []
+    backends: dict[str, None] = {}
     for name in hostvars:
         own = hostvars[name]
         networks = networks or model_networks.parse_networks(own.get(model_networks.NETWORKS))
@@ -39,7 +41,8 @@ def site(hostvars: t.Mapping[str, t.Mapping[str, t.Any]], computes: t.Sequence[s
         _take(addresses, own.get("load_balancer_virtual_address"), "the load balancer")
         if name in computes:
             physical += [one for one in own.get(MAPPINGS) or {} if one not in physical]
-    return Site(servers, networks, tuple(physical) or _DEFAULT, addresses)
+            backends.update(dict.fromkeys(own.get(BACKENDS) or {}))
+    return Site(servers, networks, tuple(physical) or _DEFAULT, addresses, tuple(backends))
 
 
 def _take(addresses: dict[str, str], address: t.Any, host: str) -> None:

@@ -53,6 +53,7 @@ class OpenStackService:
     :arg units: its systemd units.
     :arg depends: the services that are deployed before it.
     :arg majority: whether it needs more than half of its members to serve.
+    :arg optional: whether controllers have it only if it is requested, by a group of its name or the variable ``NAME_group``.
     :arg peer_ports: ports that only its other members may reach, as ``VARIABLE:DEFAULT``.
     :arg program: a file of the package of those of its units that belong to none.
     """
@@ -63,6 +64,7 @@ class OpenStackService:
     apis: tuple[Api, ...] = ()
     depends: tuple[str, ...] = ("database", "memcached", "load_balancer", "keystone")
     majority: bool = False
+    optional: bool = False
     peer_ports: tuple[str, ...] = ()
     program: str = ""
 
@@ -104,6 +106,14 @@ OPENSTACK: t.Mapping[str, OpenStackService] = types.MappingProxyType(
                 (Api("neutron", "neutron_port:9696"),),
                 depends=("database", "rpc", "memcached", "load_balancer", "keystone", "ovn_database"),
                 program="/usr/bin/neutron-db-manage",
+            ),
+            OpenStackService(
+                "cinder",
+                400,
+                ("cinder-api.service", "cinder-scheduler.service"),
+                (Api("cinder", "cinder_port:8776"),),
+                depends=("database", "rpc", "memcached", "load_balancer", "keystone", "glance", "nova"),
+                optional=True,
             ),
             OpenStackService(
                 "horizon",

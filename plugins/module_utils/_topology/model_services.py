@@ -42,6 +42,7 @@ class Service:
     :arg check: whether its role has a tasks file ``check`` that validates settings and changes nothing.
     :arg witnessed: whether witnesses are members of its cluster as well, which vote only.
     :arg cloud: whether controllers have it only if ``footprint_cloud`` is true.
+    :arg optional: whether controllers have it only if its group is set to theirs.
     :arg leaving: whether the witnesses leave soon: they are still members if that makes the number of votes even.
     """
 
@@ -62,6 +63,7 @@ class Service:
     check: bool = False
     witnessed: bool = False
     cloud: bool = False
+    optional: bool = False
     leaving: bool = False
 
     @property
@@ -87,7 +89,10 @@ BUILT_IN: t.Mapping[str, Service] = types.MappingProxyType(
             Service("keystone", "reduced.footprint.keystone", depends=("database", "memcached", LOAD_BALANCER), port=5000, memory=250, check=True),
             Service("ovn_database", "reduced.footprint.ovn_database", port=6641, scheme="ssl", memory=60, witnessed=True, cloud=True, check=True),
             *(
-                Service(one.name, f"reduced.footprint.{one.name}", depends=one.depends, port=one.port, memory=one.memory, cloud=True, check=True)
+                Service(
+                    one.name, f"reduced.footprint.{one.name}", depends=one.depends, port=one.port, memory=one.memory, cloud=True, check=True,
+                    optional=one.optional,
+                )  # fmt: skip
                 for one in OPENSTACK.values()
             ),
             Service("database", service_def="galera"),

@@ -58,7 +58,7 @@ def members(service: Service, groups: t.Mapping[str, t.Sequence[str]], chosen: s
     :arg chosen: the group set by the variable ``SERVICE_group``.
     :arg cloud: whether controllers have the services of the cloud.
     """
-    own_only = chosen or service.name == WITNESS or service.cloud and not cloud
+    own_only = chosen or service.name == WITNESS or service.optional or service.cloud and not cloud
     return tuple(groups.get(chosen or service.group_name) or (() if own_only else groups.get(CONTROLLER, ())))
 
 
@@ -187,7 +187,7 @@ def plan(
     for name in services:
         if name in names and not where[name]:
             own = (chosen or {}).get(name)
-            others = "" if own or name == WITNESS else ", or set footprint_cloud: true" if services[name].cloud and not cloud else " or controller"
+            others = "" if own or name == WITNESS else _other_groups(services[name], cloud)
             raise InputError(f"{name} has no host.", "components", f"Add hosts to the group {own or services[name].group_name}{others}.")
     found = []
     for step in ordered:
@@ -196,6 +196,13 @@ def plan(
             service = services[name]
             found.append(Step(step, service, where[name], next((one for one in service.once if once and one.name == once), None)))
     return tuple(found)
+
+
+def _other_groups(service: Service, cloud: bool) -> str:
+    """Return how controllers become hosts of a service, for a message."""
+    if service.optional:
+        return f", or set {service.variable_prefix}_group: {CONTROLLER}"
+    return ", or set footprint_cloud: true" if service.cloud and not cloud else f" or {CONTROLLER}"
 
 
 def _reachable(steps: Graph, names: t.Iterable[str]) -> set[str]:

@@ -28,9 +28,12 @@ LISTS: dict[str, list[t.Any]] = {
     "routers": [{"name": "red", "project": "red", "external": "public", "subnets": ["red"]}],
     "security_groups": [{"name": "ssh", "project": "red", "rules": [{"protocol": "tcp", "port": 22}, {"protocol": "icmp"}, {"group": "ssh"}]}],
     "key_pairs": [{"name": "alice", "user": "alice", "public_key": f"{KEY} alice@laptop"}],
+    "volume_types": [{"name": "fast", "backend": "ceph", "properties": {"multiattach": "<is> True"}}],
 }
 EMPTY: dict[str, t.Any] = {"projects": [{"id": "a", "name": "admin"}], "roles": [{"id": "m", "name": "member"}]}
 DONE: dict[str, t.Any] = {
+    "volume_types": [{"name": "fast", "is_public": True, "description": "of someone else", "extra_specs": {"volume_backend_name": "ceph",
+                                                                                                         "multiattach": "<is> True", "x": "y"}}],
     "projects": [{"id": "a", "name": "admin"}, {"id": "r", "name": "red", "description": "of someone else"}],
     "roles": [{"id": "m", "name": "member"}, {"id": "u", "name": "auditor"}],
     "users": [{"id": "al", "name": "alice", "email": None}],
@@ -85,13 +88,14 @@ def test_everything_is_created() -> None:
     actions, lines = plan(EMPTY)
     assert [line.split(":")[0] for line in lines] == [
         "roles", "projects", "users", "grants", "grants", "flavors", "images", "networks", "networks", "subnets", "subnets", "routers", "security_groups",
-        "rules", "rules", "rules", "key_pairs",
+        "rules", "rules", "rules", "key_pairs", "volume_types",
     ]  # fmt: skip
     assert all(" create " in line for line in lines)
     assert actions["quotas"] == [{"name": "red", "change": {}, "quota": {"cores": 4}, "new": True}]
     assert actions["images"][0]["properties"] == {
         "architecture": "x86_64", "hw_architecture": "x86_64", "hw_firmware_type": "bios", "hw_rng_model": "virtio"
     }  # fmt: skip
+    assert actions["volume_types"][0]["properties"] == {"volume_backend_name": "ceph", "multiattach": "<is> True"}
     assert actions["subnets"][0]["pool"] == ["198.51.100.9", "198.51.100.19"]
 
 
@@ -112,6 +116,8 @@ def test_nothing_is_changed_once_it_exists() -> None:
         ("images", 0, {"properties": {"hw_disk_bus": "virtio"}}, "images: change debian (hw_disk_bus: '' -> 'virtio')"),
         ("networks", 1, {"shared": True}, "networks: change red of red (is_shared: False -> True)"),
         ("flavors", 0, {"properties": {"hw:cpu_policy": "dedicated"}}, "flavors: change small (hw:cpu_policy: 'shared' -> 'dedicated')"),
+        ("volume_types", 0, {"backend": "nfs"}, "volume_types: change fast (volume_backend_name: 'ceph' -> 'nfs')"),
+        ("volume_types", 0, {"description": "Fast"}, "volume_types: change fast (description: 'of someone else' -> 'Fast')"),
         ("routers", 0, {"subnets": ["red", "public"]}, "routers: change red of red (subnets: ['red', 'more'] -> ['red', 'public'])"),
     ],
 )
@@ -135,6 +141,7 @@ def test_subnets_that_are_not_listed_stay_connected() -> None:
         ("flavors", 0, {"ram": 2}, r"cloud_bootstrap_flavors\[0\].ram: small exists with 1024, not 2048, and this cannot be changed"),
         ("networks", 0, {"vlan": 10}, r"cloud_bootstrap_networks\[0\].vlan: public exists with 9, not 10"),
         ("networks", 1, {"subnets": [{"cidr": "192.168.12.0/24"}]}, r"cloud_bootstrap_networks\[1\].subnets\[0\].cidr: red exists with 192.168.10.0/24"),
+        ("volume_types", 0, {"public": False}, r"cloud_bootstrap_volume_types\[0\].public: fast exists with True, not False"),
         ("key_pairs", 0, {"public_key": "ssh-ed25519 AAAAother"}, r"cloud_bootstrap_key_pairs\[0\].public_key: alice exists with another key"),
     ],
 )

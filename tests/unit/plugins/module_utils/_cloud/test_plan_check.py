@@ -25,6 +25,7 @@ GOOD: dict[str, list[t.Any]] = {
     "routers": [{"name": "red", "project": "red", "external": "public", "subnets": ["red"]}],
     "security_groups": [{"name": "ssh", "project": "red", "rules": [{"protocol": "tcp", "port": 22}]}],
     "key_pairs": [{"name": "alice", "user": "alice", "public_key": KEY}],
+    "volume_types": [{"name": "fast", "backend": "ceph", "properties": {"multiattach": "<is> True"}}, {"name": "any"}],
 }
 FACTS = {"architecture": "x86_64", "processor_nproc": 8, "memtotal_mb": 16000, "mounts": [{"mount": "/", "size_total": 100 << 30}]}
 HOSTS: dict[str, dict[str, t.Any]] = {
@@ -34,6 +35,7 @@ HOSTS: dict[str, dict[str, t.Any]] = {
         "ansible_facts": FACTS,
         "footprint_networks": {"management": {"cidr": "192.0.2.0/24"}, "overlay": {"cidr": "10.2.0.0/24", "vlan": 20}, "public": {"cidr": "198.51.100.0/24"}},
         "ovn_chassis_bridge_mappings": {"provider": "br-ex", "fast": "br-fast"},
+        "cinder_volume_backends": {"ceph": {}},
     },
     "metal2": {"ansible_host": "192.0.2.12", "ansible_facts": {**FACTS, "processor_nproc": 32, "memtotal_mb": 2000}},
 }
@@ -112,6 +114,10 @@ BAD: list[tuple[str, t.Any, str]] = [
     ("key_pairs", [{"name": "k", "user": "bob", "public_key": KEY}], "cloud_bootstrap_key_pairs[0].user: unknown user 'bob'."),
     ("key_pairs", [{"name": "k", "public_key": "AAAA"}], "cloud_bootstrap_key_pairs[0].public_key: is not a public key of OpenSSH."),
     ("key_pairs", [{"name": "k", "public_key": "-----BEGIN OPENSSH PRIVATE KEY-----"}], "cloud_bootstrap_key_pairs[0].public_key: is a private key."),
+    ("volume_types", [{"name": "x", "backend": "cep"}], "cloud_bootstrap_volume_types[0].backend: unknown backend 'cep'. Did you mean ceph?"),
+    ("volume_types", [{"name": "x", "properties": {"volume_backend_name": "ceph"}}], "cloud_bootstrap_volume_types[0].properties.volume_backend_name: is set"),
+    ("volume_types", [{"name": "x", "public": "no"}], "cloud_bootstrap_volume_types[0].public: expected a boolean, got 'no'."),
+    ("volume_types", [{"name": "x"}, {"name": "x"}], "cloud_bootstrap_volume_types[1].name: x is already declared at cloud_bootstrap_volume_types[0]."),
 ]  # fmt: skip
 
 

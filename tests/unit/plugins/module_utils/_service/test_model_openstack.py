@@ -74,4 +74,16 @@ def test_members_of_the_cloud_are_shown_only_with_it() -> None:
     without = plan_controlplane.members_of(GROUPS, {"c1": {}})
     having = plan_controlplane.members_of(GROUPS, {"c1": {"footprint_cloud": "true"}})
     assert not any(without[name] for name in names)
-    assert all(having[name] == ["c1", "c2"] for name in names)
+    assert {name for name in names if having[name] != ["c1", "c2"]} == {name for name in names if OPENSTACK[name].optional}
+
+
+@pytest.mark.parametrize("groups, variables", [(GROUPS, {"cinder_group": "controller"}), ({**GROUPS, "cinder": ["c1", "c2"]}, {})])
+def test_volumes_are_there_only_if_they_are_requested(groups: dict[str, list[str]], variables: dict[str, str]) -> None:
+    cloud = {"footprint_cloud": "true"}
+    assert plan_controlplane.members_of(GROUPS, {"c1": cloud})["cinder"] == []
+    assert plan_controlplane.members_of(groups, {"c1": {**cloud, **variables}})["cinder"] == ["c1", "c2"]
+    assert "cinder" not in {step.name for step in plan_deploy_order.plan(BUILT_IN, GROUPS, cloud=True)}
+    steps = [step.name for step in plan_deploy_order.plan(BUILT_IN, groups, chosen={"cinder": variables.get("cinder_group", "")}, cloud=True)]
+    assert steps.index("nova") < steps.index("cinder")
+    with pytest.raises(InputError, match="cinder has no host. Add hosts to the group cinder, or set cinder_group: controller"):
+        plan_deploy_order.plan(BUILT_IN, GROUPS, ["cinder"], cloud=True)

@@ -73,7 +73,7 @@ def test_logical_and_declared_services():
 @pytest.mark.parametrize(
     "arguments, error, words",
     [
-        ({"name": "swift"}, InputError, "service: unknown service 'swift'. Use one of database, galera"),
+        ({"name": "swift"}, InputError, "service: unknown service 'swift'. Use one of cinder, database, galera"),
         ({"name": "rpc", "consumer": "swift"}, InputError, "consumer: unknown service 'swift'"),
         ({"name": "rpc", "members": []}, InputError, "rabbitmq has no host. Add hosts to the group rabbitmq or controller"),
         ({"name": "keystone", "external": True}, RefusedError, "no frontend of the load balancer serves it with TLS"),

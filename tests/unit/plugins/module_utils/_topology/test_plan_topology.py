@@ -202,7 +202,7 @@ def test_replicas_stay_where_they_are_when_hosts_come():
         ("replicas: {database: 0}", ["replicas.database: 0 is not between 1 and"]),
         ("replicas: {database: many}", ["replicas.database: 'many' is not a whole number"]),
         ("replicas: {database: }", ["replicas.database: a number is required"]),
-        ("services: {rpc: {service_def: zmq}}", ["services.rpc.service_def: unknown real service 'zmq'. Use one of galera"]),
+        ("services: {rpc: {service_def: zmq}}", ["services.rpc.service_def: unknown real service 'zmq'. Use one of cinder, galera"]),
         ("services: {rpc: {service_def: database}}", ["services.rpc.service_def: unknown real service 'database'"]),
         ("services: {heat: {}}", ["services.heat.role: role or service_def is required", "service_def"]),
         ("services: {heat: {role: 'a b'}}", ["services.heat.role: 'a b' is not a valid role name"]),

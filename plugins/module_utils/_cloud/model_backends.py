@@ -1,0 +1,134 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The backends of volumes as declared by the operator: what cinder-volume, libvirt and the server need for each."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import re
+import typing as t
+import uuid
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_fields
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of, shown
+
+PREFIX = "cinder_volume_backends"
+FOLDER = "/etc/cinder"
+# also a section of the configuration, the name of files, and a part of the names of queues
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
+_WORD = re.compile(r"[A-Za-z0-9][\w.-]*\Z")
+_KEY = re.compile(r"[A-Za-z0-9+/]{20,}={0,2}\Z")
+_NOT_NAMES = ("default", "database", "nova", "service_user", "keystone_authtoken", "backend_defaults")
+
+
+@dataclasses.dataclass(frozen=True)
+class Backend:
+    """What a backend needs.
+
+    :arg shared: whether every server reaches the same data, so that one server manages it; otherwise each server has its own.
+    :arg settings: options of its section in the configuration of cinder-volume.
+    :arg files: files of cinder-volume with ``path``, ``content`` and ``secret``.
+    :arg packages: packages of the server whose cinder-volume manages it.
+    :arg client_packages: packages of every server that attaches its volumes.
+    :arg secret: ``uuid``, ``name`` and ``value`` of the secret with which libvirt logs in to it; empty if it needs none.
+    """
+
+    name: str
+    shared: bool
+    settings: t.Mapping[str, t.Any]
+    files: tuple[t.Mapping[str, t.Any], ...] = ()
+    packages: tuple[str, ...] = ()
+    client_packages: tuple[str, ...] = ()
+    secret: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+def parse(value: t.Any, environment: str) -> tuple[Backend, ...]:
+    """Return the backends.
+
+    :arg value: name → mapping with ``type``, the keys of the type, and ``settings``, further options of the driver.
+    :arg environment: name of the environment, from which the UUIDs of secrets are derived.
+    :raises InputError: with the path of the invalid value.
+    """
+    if not isinstance(value, t.Mapping):
+        raise InputError(f"expected a mapping, got {kind_of(value)}.", PREFIX, "Write NAME: {type: rbd, ...}.")
+    return tuple(_backend(str(name), entry, f"{PREFIX}.{name}", environment) for name, entry in value.items())
+
+
+def _backend(name: str, entry: t.Any, path: str, environment: str) -> Backend:
+    if not _NAME.match(name) or name in _NOT_NAMES:
+        raise InputError(f"{shown(name)} is not a valid name of a backend.", path, "Use up to 32 lower-case letters, digits, hyphens and underscores.")
+    if not isinstance(entry, t.Mapping):
+        raise InputError(f"expected a mapping, got {kind_of(entry)}.", path, "Write a mapping with type and the keys of the type.")
+    kind = model_fields.choice(entry.get("type"), tuple(_TYPES), f"{path}.type")
+    keys, make = _TYPES[kind]
+    model_fields.check_known(entry, ("type", "settings", *keys), path, "")
+    more = entry.get("settings") or {}
+    if not isinstance(more, t.Mapping):
+        raise InputError(f"expected a mapping, got {kind_of(more)}.", f"{path}.settings", "Write OPTION: VALUE, as in a section of cinder.conf.")
+    found = make(name, entry, path, environment)
+    own = {"volume_backend_name": name, **({"backend_host": "shared"} if found.shared else {})}
+    for key in more:
+        if key in own:
+            raise InputError("is set by the role.", f"{path}.settings.{key}", "Remove it.")
+    return dataclasses.replace(found, settings={**found.settings, **more, **own})
+
+
+def _required(entry: t.Mapping[str, t.Any], key: str, pattern: re.Pattern[str], path: str, hint: str) -> str:
+    """Return a text that must be there."""
+    found = model_fields.matched(entry.get(key), pattern, f"{path}.{key}", hint)
+    if found is None:
+        raise InputError("is missing.", f"{path}.{key}", hint)
+    return found
+
+
+def _rbd(name: str, entry: t.Mapping[str, t.Any], path: str, environment: str) -> Backend:
+    pool = _required(entry, "pool", _WORD, path, "Write the name of a pool of Ceph, e.g. volumes.")
+    user = _required(entry, "user", _WORD, path, "Write the name of an account of Ceph without client., e.g. cinder.")
+    value = entry.get("key")
+    # the key is a secret, so the message does not show it
+    if not isinstance(value, str) or not _KEY.match(value):
+        raise InputError("is not a key of Ceph.", f"{path}.key", f"Write the output of `ceph auth get-key client.{user}`, encrypted with Ansible Vault.")
+    monitors = entry.get("monitors")
+    if not isinstance(monitors, (list, tuple)) or not monitors:
+        raise InputError("is not a list of addresses.", f"{path}.monitors", "Write the addresses of the monitors, e.g. [192.0.2.31].")
+    hosts = [_address(one, f"{path}.monitors[{index}]") for index, one in enumerate(monitors)]
+    configuration, keyring = f"{FOLDER}/footprint-{name}.conf", f"{FOLDER}/footprint-{name}.keyring"
+    secret = str(uuid.uuid5(uuid.NAMESPACE_URL, f"reduced.footprint/{environment}/{name}/{user}"))
+    return Backend(
+        name,
+        True,
+        {
+            "volume_driver": "cinder.volume.drivers.rbd.RBDDriver",
+            "rbd_pool": pool,
+            "rbd_user": user,
+            "rbd_ceph_conf": configuration,
+            "rbd_secret_uuid": secret,
+            "rbd_flatten_volume_from_snapshot": False,
+        },
+        (
+            {"path": configuration, "content": f"[global]\nmon_host = {','.join(hosts)}\nkeyring = {keyring}\n", "secret": False},
+            {"path": keyring, "content": f"[client.{user}]\nkey = {value}\n", "secret": True},
+        ),
+        ("ceph-common", "python3-rbd", "python3-rados"),
+        ("qemu-block-extra",),
+        {"uuid": secret, "name": f"{name} of {environment}", "value": value},
+    )
+
+
+def _address(value: t.Any, path: str) -> str:
+    """Return an address, in brackets if it is one of IPv6."""
+    try:
+        found = ipaddress.ip_address(str(value))
+    except ValueError as error:
+        raise InputError(f"{shown(value)} is not an address.", path, "Write an address such as 192.0.2.31.") from error
+    return f"[{found}]" if found.version == 6 else str(found)
+
+
+_Maker = t.Callable[[str, t.Mapping[str, t.Any], str, str], Backend]
+#: Type → its keys, and the function that returns the backend.
+_TYPES: t.Mapping[str, tuple[tuple[str, ...], _Maker]] = {
+    "rbd": (("monitors", "pool", "user", "key"), _rbd),
+}

@@ -1,0 +1,81 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A backend that is not up fails the run, and libvirt gets the key of a backend without it being on a command line."""
+
+from __future__ import annotations
+
+import base64
+import os
+import pathlib
+import sys
+import typing as t
+
+import pytest
+
+from tests.support.control_node import ControlNode
+
+KEYS = ("AQCpoAtrEHRANhAAuGI4MvvfN4EHzAP0qJYbCw==", "AQDpoAtrEHRANhAAuGI4MvvfN4EHzAP0qJYbCw==")
+LINE = "{:16} {:36} {:16} {:10} {:5} {:20} {:12} {:15} {:36}"
+HEAD = LINE.format("Binary", "Host", "Zone", "Status", "State", "Updated At", "RPC Version", "Object Version", "Cluster")
+VIRSH = """
+echo "$*" >> FOLDER/ran
+case "$3" in
+  secret-get-value) [ -s FOLDER/value ] || { echo "error: Secret not found: $(cat FOLDER/defined)" >&2; exit 1; }; base64 --wrap=0 FOLDER/value;;
+  secret-define) grep -q "<uuid>" "$4";;
+  secret-set-value) base64 --decode "$6" > FOLDER/value;;
+esac
+"""
+
+
+def backends(key: str = KEYS[0]) -> dict[str, t.Any]:
+    return {"ceph": {"type": "rbd", "monitors": ["192.0.2.31"], "pool": "volumes", "user": "cinder", "key": key}}
+
+
+class Server:
+    """A compute server that is this machine, with a program of its own."""
+
+    def __init__(self, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, program: str, script: str) -> None:
+        self.control = ControlNode(folder)
+        (folder / "bin").mkdir()
+        (folder / "bin" / program).write_text("#!/bin/sh\n" + script.replace("FOLDER", str(folder)), "utf-8")
+        (folder / "bin" / program).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
+
+    def run(self, tasks: str, **variables: t.Any) -> tuple[int, str]:
+        role = {"ansible.builtin.include_role": {"name": "reduced.footprint.cinder_volume", "tasks_from": tasks}}
+        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "cinder_volume_shared_host": "metal2"}
+        return self.control.play([role], **{**local, "cinder_volume_backends": backends(), **variables})
+
+
+@pytest.mark.parametrize(
+    "host, state, good",
+    [("shared@ceph", ":-)", True), ("shared@ceph", "XXX", False), ("shared@cephs", ":-)", False), ("metal2@lvm", ":-)", False)],
+)
+def test_backends_must_be_up(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, host: str, state: str, good: bool) -> None:
+    rows = [HEAD, LINE.format("cinder-scheduler", "c1@ceph", "nova", "enabled", ":-)", "2026-11-29 04:00:00", "3.12", "1.39", "")]
+    rows.append(LINE.format("cinder-volume", host, "nova", "enabled", state, "2026-11-29 04:00:00", "3.17", "1.39", ""))
+    (tmp_path / "services").write_text("\n".join(rows), "utf-8")
+    server = Server(tmp_path, monkeypatch, "runuser", "cat FOLDER/services\n")
+    code, output = server.run("gate", cinder_volume_wait_timeout=0)
+    assert (code == 0) == good, output
+
+
+@pytest.mark.parametrize("before", ["no secret with matching uuid 'x'", "secret 'x' does not have a value"])
+def test_key_is_given_to_libvirt_once(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, before: str) -> None:
+    (tmp_path / "defined").write_text(before, "utf-8")
+    server = Server(tmp_path, monkeypatch, "virsh", VIRSH)
+    for key, changed in ((KEYS[0], True), (KEYS[0], False), (KEYS[1], True)):
+        code, output = server.run("secret", __cinder_volume_name="ceph", cinder_volume_backends=backends(key))
+        assert code == 0 and ("changed=0" not in output) == changed, output
+        # what libvirt hands to QEMU, which encodes it again
+        assert (tmp_path / "value").read_bytes() == base64.b64decode(key)
+        assert not any(one in output + (tmp_path / "ran").read_text("utf-8") for one in KEYS)
+    assert not list(pathlib.Path("/run").glob("footprint-*-*-*-*-*"))
+
+
+def test_libvirt_that_does_not_answer_is_an_error(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(tmp_path, monkeypatch, "virsh", "echo 'error: failed to connect to the hypervisor' >&2; exit 1\n")
+    code, output = server.run("secret", __cinder_volume_name="ceph")
+    assert code != 0 and KEYS[0] not in output, output
