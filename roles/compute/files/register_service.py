@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 
-from nova import config, context, objects
+from nova import config, context, objects  # type: ignore[import-not-found]
 
 BINARY, TOPIC = "nova-compute", "compute"
 

@@ -27,7 +27,7 @@ LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.execut
 
 
 def registered(
-    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, vms: list[t.Any], script: str = "echo registered", first: t.Mapping[str, t.Any] = LOCAL
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, vms: list[t.Any], script: str = "echo registered", first: t.Mapping[str, t.Any] | None = None
 ) -> tuple[int, str, str]:
     """Register metal2 by metal1 or, after it, itself; returns the exit code and output of the run, and the arguments and input of each command."""
     control = ControlNode(folder, "vm_info")
@@ -37,7 +37,7 @@ def registered(
     (folder / "bin/runuser").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
     (folder / "host_vars").mkdir()
-    for name, variables in (("metal1", first), ("metal2", LOCAL)):
+    for name, variables in (("metal1", first or LOCAL), ("metal2", LOCAL)):
         (folder / f"host_vars/{name}.yml").write_text(yaml.safe_dump(dict(variables)), "utf-8")
     role = {"ansible.builtin.include_role": {"name": "reduced.footprint.compute", "tasks_from": "register"}}
     (folder / "play.yml").write_text(yaml.safe_dump([{"hosts": "metal2", "gather_facts": False, "any_errors_fatal": True, "tasks": [role]}]), "utf-8")
@@ -83,22 +83,38 @@ class Database:
         """Return the modules of Nova."""
         one = types.SimpleNamespace
         mappings = [one(name=name, is_cell0=lambda name=name: name == "cell0") for name in self.cells]
-        service = types.new_class("Service", (), {}, lambda body: body.update(get_by_host_and_binary=self.find, __init__=lambda it, _context, **given: vars(it).update(given), create=lambda it: self.cells[self.inside].append(f"{it.host} {it.binary} {it.topic}")))  # fmt: skip
         found = {name: types.ModuleType(name) for name in ("nova", "nova.config", "nova.context", "nova.objects")}
         vars(found["nova"]).update({name: found[f"nova.{name}"] for name in ("config", "context", "objects")})
         vars(found["nova.context"]).update(get_admin_context=lambda: "admin", target_cell=self.target)
-        vars(found["nova.objects"]).update(CellMappingList=one(get_all=lambda context: mappings), Service=service)
+        vars(found["nova.objects"]).update(CellMappingList=one(get_all=lambda context: mappings), Service=self.service())
         return found
+
+    def service(self) -> type:
+        """Return the class of services."""
+        database = self
+
+        class Service:
+            """A record that is created."""
+
+            def __init__(self, _context: str, **given: t.Any) -> None:
+                self.given = given
+
+            @staticmethod
+            def get_by_host_and_binary(_context: str, host: str, binary: str) -> str | None:
+                """Return the service of a host."""
+                return next((one for one in database.cells[database.inside] if one.startswith(f"{host} {binary} ")), None)
+
+            def create(self) -> None:
+                """Add it to the cell in use."""
+                database.cells[database.inside].append(" ".join(self.given[name] for name in ("host", "binary", "topic")))
+
+        return Service
 
     @contextlib.contextmanager
     def target(self, _context: str, cell: t.Any) -> t.Iterator[str]:
         """Use the database of a cell."""
         self.inside = cell.name
         yield "inside"
-
-    def find(self, _context: str, host: str, binary: str) -> str | None:
-        """Return the service of a host."""
-        return next((service for service in self.cells[self.inside] if service.startswith(f"{host} {binary} ")), None)
 
 
 @pytest.mark.parametrize(
