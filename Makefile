@@ -37,7 +37,7 @@ bench: ## vm_define compared with its peer, a minimal module and a ping: a table
 	@scripts/setup
 	@.venv/bin/python -m benchmarks $(if $(QUICK),--quick)
 
-demo: ## a whole footprint on this machine: lab up, site twice, a table of the results; CLOUD=1: a small OpenStack cloud instead
+demo: ## a whole footprint on this machine: lab up, site twice, a table of the results; CLOUD=1: with an OpenStack cloud
 	@scripts/setup
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" lab/demo$(if $(CLOUD),-cloud)
 

@@ -23,12 +23,13 @@ RECAP = re.compile(r"^(\S+)\s+: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+f
 
 @dataclasses.dataclass(frozen=True)
 class PlayRun:
-    """A finished ansible-playbook: exit code, seconds, output, and the recap as host → counts."""
+    """A finished ansible-playbook: exit code, seconds, output, the recap as host → counts, and the names of its plays with their seconds."""
 
     rc: int
     seconds: float
     output: str
     recap: dict[str, dict[str, int]]
+    plays: tuple[tuple[str, float], ...] = ()
 
     @property
     def changed(self) -> int:
@@ -97,9 +98,12 @@ def play(
         start_new_session=True,
     )
     lines: list[str] = []
+    begun: list[tuple[str, float]] = []
     try:
         for line in process.stdout or ():
             lines.append(line)
+            if line.startswith("PLAY "):
+                begun.append((line.partition("[")[2].rpartition("]")[0], time.monotonic()))
             if echo:
                 sys.stdout.write(line)
                 sys.stdout.flush()
@@ -115,7 +119,9 @@ def play(
     if log:
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text(output, encoding="utf-8")
-    return PlayRun(rc, time.monotonic() - began, output, _recap(output))
+    # the last one is the recap
+    plays = tuple((name, after - before) for (name, before), (unused, after) in zip(begun, begun[1:]))
+    return PlayRun(rc, time.monotonic() - began, output, _recap(output), plays)
 
 
 def _kill(pid: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from controllers_lab import SERVERS, ControllersLab
+from rflab import tunnels
 from rflab.plays import PlayRun
 
 OVN = "/etc/reduced.footprint/ovn"
@@ -28,39 +29,6 @@ CLOUD = {
 }
 
 
-#: A datapath in a process sends tunnels through bridges of Open vSwitch only, so their address is on one, which has a device on the NIC.
-TUNNELS = """#!/bin/sh
-set -e
-ip link show lab-tunnel >/dev/null 2>&1 || ip link add lab-tunnel link NIC type macvlan mode bridge
-ip link set lab-tunnel arp off up
-device=lab-tunnel
-if systemctl --quiet is-active ovs-vswitchd; then
-    hwaddr=$(cat /sys/class/net/lab-tunnel/address)
-    ovs-vsctl --may-exist add-br br-tunnel -- --may-exist add-port br-tunnel lab-tunnel \\
-        -- set Bridge br-tunnel datapath_type=netdev "other_config:hwaddr=\\"$hwaddr\\""
-    ip address flush dev lab-tunnel
-    ip link set br-tunnel up
-    device=br-tunnel
-fi
-ip address replace ADDRESS/24 dev $device
-"""
-TUNNELS_UNIT = """[Unit]
-After=network-online.target openvswitch-switch.service ovs-vswitchd.service
-Wants=network-online.target
-Before=ovn-controller.service
-# its devices are new after a restart
-PartOf=ovs-vswitchd.service
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=/usr/local/sbin/lab-tunnels
-
-[Install]
-WantedBy=multi-user.target
-"""
-
-
 class CloudLab(ControllersLab):
     """The lab with groups of a cloud."""
 
@@ -78,18 +46,12 @@ class CloudLab(ControllersLab):
 
         :arg nics: host → the NIC or bridge of the network.
         """
-        return {host: {"ovn_chassis_address": f"192.168.250.{number}"} for number, host in enumerate(sorted(nics), 11)}
+        return {host: tunnels.variables(number) for number, host in enumerate(sorted(nics), 1)}
 
     def set_tunnels(self, nics: t.Mapping[str, str]) -> None:
         """Set the addresses of tunnels, on Open vSwitch where it is running, also after each start of a machine."""
         for host, variables in self.tunnel_addresses(nics).items():
-            script = TUNNELS.replace("NIC", nics[host]).replace("ADDRESS", variables["ovn_chassis_address"])
-            self.run(host, ["tee", "/usr/local/sbin/lab-tunnels"], stdin=script)
-            self.run(host, ["tee", "/etc/systemd/system/lab-tunnels.service"], stdin=TUNNELS_UNIT)
-            self.run(host, ["chmod", "0755", "/usr/local/sbin/lab-tunnels"])
-            self.run(host, ["systemctl", "daemon-reload"])
-            self.run(host, ["systemctl", "enable", "lab-tunnels"])
-            self.run(host, ["systemctl", "restart", "lab-tunnels"])
+            tunnels.place(nics[host], variables["ovn_chassis_address"], lambda argv, stdin="", host=host: self.run(host, argv, stdin=stdin))
 
     # OVN ----------------------------------------------------------------------------------------------------------------
 

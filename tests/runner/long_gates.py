@@ -27,7 +27,6 @@ CLOUD = (
     *((name,) for name in ("cloud_image", "ovn_database", "ovn_chassis", "compute_servers", "restore", "volumes", "patch_day")),
     ("instance", "dashboard", "tempest"),
     ("control_plane", "control_plane_failures"),
-    ("restore",),
 )
 
 

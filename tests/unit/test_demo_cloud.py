@@ -10,18 +10,21 @@ import importlib.machinery
 import importlib.util
 import pathlib
 import re
+import shutil
+import subprocess
+import types
 import typing as t
 
 import pytest
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-#: Variables of the connection, and what only an operator chooses.
-CONNECTION = ("expert_mode", "ansible_user", "footprint_cluster")
+#: What is the same in the inventories of the guide and of the demo.
+CLOUD = ("footprint_cloud", "load_balancer_virtual_address", "ovn_chassis_bridge_mappings", "ovn_chassis_uplinks", "master_migrate_temporary_address")
 
 
 @pytest.fixture(name="demo")
-def fixture_demo(monkeypatch: pytest.MonkeyPatch) -> t.Any:
+def fixture_demo(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     monkeypatch.setenv("LAB_RELEASE", "bookworm")
     monkeypatch.setenv("LAB_NETWORK", "10.0.0.0/24")
     monkeypatch.syspath_prepend(str(ROOT / "lab"))
@@ -33,6 +36,32 @@ def fixture_demo(monkeypatch: pytest.MonkeyPatch) -> t.Any:
     return module
 
 
+class Files(t.NamedTuple):
+    """The content of both files of an inventory."""
+
+    nodes: dict[str, t.Any]
+    settings: dict[str, t.Any]
+
+
+@pytest.fixture(name="inventory")
+def fixture_inventory(demo: t.Any, tmp_path: pathlib.Path) -> t.Callable[..., Files]:
+    """Return a function that writes the inventory of the demo, with the witness if wanted."""
+
+    def write(witness: bool = False) -> Files:
+        path = tmp_path / "inventory"
+        shutil.copytree(ROOT / "lab" / "inventory", path)
+        for file in path.rglob("*.yml"):
+            file.write_text(file.read_text(encoding="utf-8").replace("10.213.0.", "10.0.0."), encoding="utf-8")
+        it = demo.Inventory(demo.LAB)
+        it.path = path
+        it.write()
+        if witness:
+            it.add_witness()
+        return Files(*[yaml.safe_load((path / name).read_text(encoding="utf-8")) for name in ("nodes.yml", "group_vars/all.yml")])
+
+    return write
+
+
 def blocks() -> dict[str, t.Any]:
     """The files of the guide by their names, which are the first line of each."""
     text = (ROOT / "docs" / "first-cloud.md").read_text("utf-8")
@@ -40,16 +69,33 @@ def blocks() -> dict[str, t.Any]:
     return {name: yaml.safe_load(content) for name, content in found}
 
 
-def test_hosts_are_those_of_the_guide(demo: t.Any) -> None:
-    assert demo.HOSTS == blocks()["hosts.yml"]
+def placed(nodes: dict[str, t.Any]) -> dict[str, t.Any]:
+    """Machine → its address, roles, and the roles of its VMs."""
+    servers = nodes["servers"].items()
+    return {name: (one["ansible_host"], one["roles"], [vm["roles"] for vm in one.get("vms", [])]) for name, one in servers}
 
 
-def test_variables_are_those_of_the_guide(demo: t.Any) -> None:
-    guide = {name: value for name, value in blocks()["group_vars/all.yml"].items() if name not in CONNECTION}
-    assert guide["cloud_bootstrap_networks"][0] in demo.VARIABLES["cloud_bootstrap_networks"]
-    assert {name: demo.VARIABLES[name] for name in guide if name != "cloud_bootstrap_networks"} == {
-        name: value for name, value in guide.items() if name != "cloud_bootstrap_networks"
-    }
+def test_machines_are_those_of_the_guide(inventory: t.Callable[..., Files]) -> None:
+    found = placed(inventory().nodes)
+    assert found == placed(blocks()["nodes.yml"])
+    assert [found[name][1:] for name in ("metal1", "metal2")] == [(["virt", "compute"], [["controller"]])] * 2
+
+
+def test_settings_are_those_of_the_guide(inventory: t.Callable[..., Files]) -> None:
+    found, guide = inventory().settings, blocks()["group_vars/all.yml"]
+    assert {name: found[name] for name in CLOUD} == {name: guide[name] for name in CLOUD}
+    assert guide["cloud_bootstrap_networks"][0] in found["cloud_bootstrap_networks"]
+    # they would exclude services of the cloud
+    assert "footprint_components" not in found
+
+
+def test_laptop_is_a_witness_at_an_address_that_the_master_does_not_take(demo: t.Any, inventory: t.Callable[..., Files]) -> None:
+    nodes, settings = inventory(witness=True)
+    witness = nodes["servers"]["witness1"]
+    assert witness["roles"] == ["witness"] and witness["ansible_host"] == settings["master_migrate_temporary_address"] != demo.MASTER_ADDRESS
+    assert nodes["servers"]["metal1"]["standby_extra"][0]["standby"]["server"] == "metal2"
+    tunnels = [one["ovn_chassis_address"] for one in nodes["servers"].values() if "ovn_chassis_address" in one]
+    assert len(set(tunnels)) == 3
 
 
 def test_table_shows_the_steps_of_the_verification(demo: t.Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,10 +105,38 @@ def test_table_shows_the_steps_of_the_verification(demo: t.Any, tmp_path: pathli
     assert name == "verify_cloud" and text.splitlines() == ["   7.2 s  Server of a is ACTIVE", "  12.5 s  all"]
 
 
+def test_table_shows_the_plays_of_a_run(demo: t.Any) -> None:
+    done = demo.PlayRun(0, 30.2, "", {"a": {"changed": 2}}, (("Create (step 2 of 4)", 25.4), ("Show", 0.5)))
+    assert demo.took(done).splitlines() == ["30 s, 2 changes", "    25 s  Create (step 2 of 4)"]
+
+
 @pytest.mark.parametrize(
     ("reached", "gap"),
     [((1, 2, 3, 4), 1), ((), 5), ((1, 2), 3), ((4, 4.5), 4), ((-3, 9), 5)],
     ids=["always", "never", "not at the end", "not at the beginning", "only before and after"],
 )
 def test_a_server_that_is_not_reached_is_noticed(demo: t.Any, reached: tuple[float, ...], gap: float) -> None:
-    assert demo.longest_gap(reached, 0, 5) == gap
+    from rflab.cloud_clients import longest_gap
+
+    assert longest_gap(reached, 0, 5) == gap
+
+
+def test_a_service_that_fails_does_not_answer(demo: t.Any) -> None:
+    from rflab.cloud_clients import ask
+
+    assert ask(lambda: True) and not ask(lambda: False) and not ask(lambda: demo.missing)
+
+
+def test_tunnels_wait_for_their_bridge(demo: t.Any, tmp_path: pathlib.Path) -> None:
+    """The script of a machine that has no bridge yet fails, so that its unit repeats it."""
+    files: dict[str, str] = {}
+
+    def run(argv: list[str], stdin: str = "") -> None:
+        if argv[0] == "tee":
+            files[argv[1]] = stdin
+
+    demo.tunnels.place("br-none0", "192.0.2.1", run)
+    script = tmp_path / "script"
+    script.write_text(files["/usr/local/sbin/lab-tunnels"], encoding="utf-8")
+    assert subprocess.run(["sh", str(script)], check=False, capture_output=True).returncode != 0
+    assert "Restart=on-failure" in files["/etc/systemd/system/lab-tunnels.service"]

@@ -64,6 +64,12 @@ class Database:
             connection.close()
 
     def _ask(self) -> str:
+        kept = self.connection is not None
+        problem = self._ask_once()
+        # a kept connection may have been closed since, by a load balancer or with the member that it led to
+        return self._ask_once() if kept and self.connection is None else problem
+
+    def _ask_once(self) -> str:
         try:
             if self.connection is None:
                 self.connection = self.connect()

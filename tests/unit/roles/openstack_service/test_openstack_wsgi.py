@@ -88,6 +88,25 @@ def test_answer_counts_for_some_seconds_and_a_lost_connection_is_made_again(wsgi
     assert one.problem() == ""
 
 
+@pytest.mark.parametrize(("again", "problem"), [(False, ""), (True, "database: OSError: lost")], ids=["usable", "lost"])
+def test_a_kept_connection_that_was_closed_is_no_problem_of_the_database(wsgi: t.Any, again: bool, problem: str) -> None:
+    """A load balancer closes idle ones, and the connections to a member that another one replaced."""
+    now = [0.0]
+    good: dict[str, list[tuple[t.Any, ...]]] = {"version": [("a",)], "late %s": []}
+    made: list[Connection] = []
+
+    def connect() -> Connection:
+        made.append(Connection({} if made and again else dict(good)))
+        return made[-1]
+
+    one = wsgi.Database({"queries": ["version"], "problems": ["late %s"]}, lambda: now[0])
+    one.connect = connect
+    assert one.problem() == ""
+    made[0].found.clear()
+    now[0] = 6.0
+    assert one.problem() == problem and len(made) == 2
+
+
 def test_threads_ask_one_after_the_other(wsgi: t.Any) -> None:
     # they share the connection, whose answers would be mixed
     inside: list[int] = []
