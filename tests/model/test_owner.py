@@ -63,6 +63,11 @@ WITHOUT: dict[tuple[str, str, str], dict[str, t.Any]] = {
     ),
     ("discarded", "incoming", "kept"): within(voters=(), begin=(*COPIED, "A: handed over")),
     ("prepared", "none", "permit"): within(faults=2, begin=(*LOST_SERVER, *WIPED, "A has power")),
+    ("prepared", "none", "start"): within(
+        faults=2, operations=2, voters=VOTERS[:1],
+        begin=("C: claimed", "C: claim promised", "A loses", "C: proof", "C: taken over", "C: begun, to A", "A has power", "A: learned from C",
+               "C: received on A", "C: stopped", "C copies", "C: arrived on A", "C: handed over", "A: taken", "C: confirmed"),
+    ),
     ("copied", "standby", "operation"): within(
         faults=1, operations=2, late=1, voters=VOTERS[:1], begin=(*COPIED, "A: copied on C will", "A: promised on C", "A: handed over")
     ),

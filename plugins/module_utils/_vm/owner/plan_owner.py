@@ -221,6 +221,7 @@ OPEN = Condition(
 )
 SAME_EPOCH = Condition("epoch", lambda old, event: event.of.epoch == old.epoch, "the owner of {vm} is another one, as far as is known here.", "Run again.")
 HIGHER = Condition("epoch", lambda old, event: event.of.epoch > old.epoch, "{vm} has no later owner.", "Nothing is to be done.")
+GUARDED = Condition("start", lambda old, event: event.of.start == ASK, "{vm} starts without asking its standby.", "Guard the VM first.")
 PERMITTED = Condition("permit", lambda old, event: event.permitted, "the owner of {vm} has no permit since its boot.", "Wait until a voter answers.")
 NEWER = Condition("copy", lambda old, event: event.complete and event.of.epoch >= old.epoch, "this machine has a newer copy of {vm}.", "Make another copy.")
 NO_ONE = Condition(
@@ -256,7 +257,7 @@ TABLE: tuple[Row, ...] = (
     Row("taken", (INCOMING,), (HANDED, HERE), lambda old, event: _next(old, event, Proof(HANDED_OVER, old.operation.by, event.at))),
     Row("discarded", (INCOMING,), (KEPT,), lambda old, event: None),
     # standby and other voters
-    Row("prepared", (NONE,), (PERMITTED,), lambda old, event: _as(STANDBY if event.complete else VOTER, event)),
+    Row("prepared", (NONE,), (PERMITTED, GUARDED), lambda old, event: _as(STANDBY if event.complete else VOTER, event)),
     Row("copied", (STANDBY,), (IDLE, NEWER), lambda old, event: _as(STANDBY, event)),
     Row(
         "promised",
