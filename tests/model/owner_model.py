@@ -392,7 +392,7 @@ class Owner:
                 if record.voters and not any(state.of(voter).record for voter in record.voters - {name}):
                     yield f"a person permits the start on {name}", state.on(name, permit=True)
                 return
-        yield from self._operators(state._replace(operations=1))
+        yield from sorted(self._operators(state._replace(operations=1)), key=lambda each: state.of(each[0][0]).data != state.last)
         yield from (found for found in self._acts(state) if "created" in found[0] or "prepared" in found[0])
 
     def shared(self, state: State) -> State:

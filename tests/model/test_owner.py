@@ -18,7 +18,7 @@ from tests.model.explorer import explore
 from tests.model.owner_model import Owner
 from tests.model.owner_state import VOTERS
 
-STATES = (10_000, pytest.param(400_000, marks=pytest.mark.whole))
+STATES = (20_000, pytest.param(400_000, marks=pytest.mark.whole))
 EXPLORED: dict[str, dict[str, t.Any]] = {
     "a standby and a witness, two faults": {"late": 0},
     "a standby and a witness, a late message": {"faults": 1, "operations": 1},
@@ -63,6 +63,11 @@ WITHOUT: dict[tuple[str, str, str], dict[str, t.Any]] = {
     ),
     ("discarded", "incoming", "kept"): within(voters=(), begin=(*COPIED, "A: handed over")),
     ("prepared", "none", "permit"): within(faults=2, begin=(*LOST_SERVER, *WIPED, "A has power")),
+    ("prepared", "none", "start"): within(
+        faults=2, operations=2, voters=VOTERS[:1],
+        begin=("C: claimed", "C: claim promised", "A loses", "C: proof", "C: taken over", "C: begun, to A", "A has power", "A: learned from C",
+               "C: received on A", "C: stopped", "C copies", "C: arrived on A", "C: handed over", "A: taken", "C: confirmed"),
+    ),
     ("copied", "standby", "operation"): within(
         faults=1, operations=2, late=1, voters=VOTERS[:1], begin=(*COPIED, "A: copied on C will", "A: promised on C", "A: handed over")
     ),
@@ -73,6 +78,9 @@ WITHOUT: dict[tuple[str, str, str], dict[str, t.Any]] = {
             "C: claimed"),
     ),
     ("promised", "standby", "step"): within(faults=2, begin=(*CLAIM, "C: claim promised", *WIPED, "A: prepared on V")),
+    ("promised", "standby", "epoch"): within(
+        faults=2, operations=2, begin=("A: begun, to B", "A: received on B", *LOST_SERVER, "C: learned on V", "A has power")
+    ),
     ("released", "standby", "promise"): within(faults=1, operations=2, begin=(*PROMISED, "A: handed over")),
     ("claimed", "standby", "operation"): within(faults=1, operations=2, voters=VOTERS[:1], begin=(*COPIED, "A: promised on C", "A: handed over")),
     ("claimed", "standby", "start"): within(faults=1, starts="free", begin=("A loses power",)),

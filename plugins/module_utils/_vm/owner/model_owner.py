@@ -184,7 +184,8 @@ def _counterpart(value: t.Any, path: str) -> Counterpart:
     texts = _texts(value, Counterpart, path)
     choice(texts.get("part"), PARTS, f"{path}.part")
     keys = _list(value.get("host_keys", []), f"{path}.host_keys")
-    return Counterpart(**{"name": "", **texts}, host_keys=tuple(_text(each, f"{path}.host_keys[{place}]") for place, each in enumerate(keys)))  # type: ignore[arg-type]
+    checked = tuple(_text(each, f"{path}.host_keys[{place}]") for place, each in enumerate(keys))
+    return Counterpart(**{"name": "", **texts}, host_keys=checked)  # type: ignore[arg-type]
 
 
 def _operation(value: t.Any, path: str) -> Operation | None:

@@ -155,6 +155,12 @@ def _ended(old: Record, event: Event) -> Record:
     return old._replace(operation=None, at=event.at)
 
 
+def _promised(old: Record, event: Event) -> Record:
+    # a repeated promise keeps its reason
+    same, by = old.token == event.token, event.of.to if event.of else ""
+    return old if same else old._replace(operation=Operation(PROMISE, event.token, event.to, by))
+
+
 def _released(old: Record, event: Event) -> Old:
     return None if old.operation and old.operation.reason == AGAIN else _ended(old, event)
 
@@ -213,7 +219,9 @@ OPEN = Condition(
     "{vm} is not promised here, although all had promised it.",
     "Withdraw the claim, and claim again.",
 )
+SAME_EPOCH = Condition("epoch", lambda old, event: event.of.epoch == old.epoch, "the owner of {vm} is another one, as far as is known here.", "Run again.")
 HIGHER = Condition("epoch", lambda old, event: event.of.epoch > old.epoch, "{vm} has no later owner.", "Nothing is to be done.")
+GUARDED = Condition("start", lambda old, event: event.of.start == ASK, "{vm} starts without asking its standby.", "Guard the VM first.")
 PERMITTED = Condition("permit", lambda old, event: event.permitted, "the owner of {vm} has no permit since its boot.", "Wait until a voter answers.")
 NEWER = Condition("copy", lambda old, event: event.complete and event.of.epoch >= old.epoch, "this machine has a newer copy of {vm}.", "Make another copy.")
 NO_ONE = Condition(
@@ -249,13 +257,13 @@ TABLE: tuple[Row, ...] = (
     Row("taken", (INCOMING,), (HANDED, HERE), lambda old, event: _next(old, event, Proof(HANDED_OVER, old.operation.by, event.at))),
     Row("discarded", (INCOMING,), (KEPT,), lambda old, event: None),
     # standby and other voters
-    Row("prepared", (NONE,), (PERMITTED,), lambda old, event: _as(STANDBY if event.complete else VOTER, event)),
+    Row("prepared", (NONE,), (PERMITTED, GUARDED), lambda old, event: _as(STANDBY if event.complete else VOTER, event)),
     Row("copied", (STANDBY,), (IDLE, NEWER), lambda old, event: _as(STANDBY, event)),
     Row(
         "promised",
         (STANDBY, VOTER),
-        (FREE_FOR, OPEN),
-        lambda old, event: old._replace(operation=Operation(PROMISE, event.token, event.to, event.of.to)),
+        (FREE_FOR, OPEN, SAME_EPOCH),
+        _promised,
     ),
     # installed again, it knows of no later owner, so it permits nothing until an owner that runs the VM prepares it
     Row("promised", (NONE,), (), lambda old, event: _as(VOTER, event, Operation(PROMISE, event.token, event.to, event.of.to, reason=AGAIN))),
