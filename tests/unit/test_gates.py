@@ -318,7 +318,6 @@ def _without_lab(gate: engine.Gate) -> t.Iterable[engine.Step]:
     return inner.steps()
 
 
-
 def test_what_changed_since_a_commit_is_found() -> None:
     first = subprocess.run(["git", "rev-list", "--max-parents=0", "HEAD"], cwd=workspace.ROOT, check=True, capture_output=True, text=True).stdout.split()[-1]
     assert "tests/unit/test_gates.py" in workspace.changed(first)
