@@ -104,6 +104,13 @@ def _transfer_power(voters: Voters) -> list[Step]:
     return [Step(0, "lose_data", (one,)), Step(1, "settle"), Step(2, "power_off", voters.all), Step(3, "boot", voters.all)]
 
 
+def _transfer_hang(voters: Voters) -> list[Step]:
+    """The donor of a member without data is excluded: the member aborts, and leaves the witness Primary alone, without data."""
+    one = voters.random.choice(voters.members[1:])
+    return [Step(0, "lose_data", (one,)), Step(voters.between(2, 6), "hang", tuple(each for each in voters.members if each != one)),
+            Step(12, "resume", voters.members)]  # fmt: skip
+
+
 def _crash(voters: Voters, these: t.Sequence[int], how: str, at: float, gap: float = 0) -> list[Step]:
     """Kill machines' voting processes or their power, at once or one after the other."""
     act = {"kill": "kill", "power": "power_off"}[how]
@@ -148,7 +155,9 @@ def _cut_crash(how: str) -> Scenario:
 SINGLE: t.Mapping[str, Scenario] = {
     "kill": _kill, "hang": _hang, "freeze": _freeze, "power": _power, "cut": _cut, "cut-link": _cut_link,
 }  # fmt: skip
-WHOLE: t.Mapping[str, Scenario] = {"cut-all": _cut_all, "kill-all": _kill_all, "power-all": _power_all, "transfer-power": _transfer_power}
+WHOLE: t.Mapping[str, Scenario] = {
+    "cut-all": _cut_all, "kill-all": _kill_all, "power-all": _power_all, "transfer-power": _transfer_power, "transfer-hang": _transfer_hang,
+}  # fmt: skip
 PAIRS: t.Mapping[str, Scenario] = {
     f"{name}-{how}": scenario(how) for name, scenario in (("older", _older), ("majority", _majority), ("cut-crash", _cut_crash)) for how in ("kill", "power")
 }

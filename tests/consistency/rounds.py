@@ -42,7 +42,7 @@ from support import eventually  # noqa: E402
 
 OUTPUT = ROOT / "tests" / "output" / "consistency"
 #: Rounds of every run: what Galera or its guard has answered wrongly.
-KNOWN = ("older-kill:1", "older-power:2", "majority-power:3", "power-all:4", "transfer-power:5")
+KNOWN = ("older-kill:1", "older-power:2", "majority-power:3", "power-all:4", "transfer-power:5", "transfer-hang:6")
 ERRORS = (AssertionError, LabError, OSError, subprocess.SubprocessError, *transactions.ERRORS)
 
 

@@ -6,10 +6,10 @@
 
 What is left out, because no guard can prevent it:
 
-* An operator stops the only member with complete data while another one is still joining, and at this moment a member or witness with an older state
-  connects. The joining member keeps the majority, because the other one left in an orderly way, and Galera takes the older state.
-* With ``alone``: all members are stopped in an orderly way, the witness stays Primary alone, is cut off while the members form a component, and returns:
-  two Primary Components meet, and one of them aborts.
+An operator stops the only member with complete data while another one is still joining, and at this moment a member or witness with an older state
+connects. The joining member keeps the majority, because the other one left in an orderly way, and Galera takes the older state.
+
+A member that joins and loses its donor waits here; a real one ends and leaves the witness Primary alone, as an orderly stop does.
 """
 
 from __future__ import annotations
@@ -31,13 +31,11 @@ class Galera(Cluster):
     :arg decide: the decision of the guards.
     :arg forgets: a guard uses no report that was made before its own server was last in a component or restarted.
     :arg asks_again: a guard asks the others again after it has stopped its server to form a component.
-    :arg alone: the witness stays Primary after the last member was stopped in an orderly way, as it does unless that member is isolated first.
     """
 
     decide: t.Callable[..., Step] = plan_return.step
     forgets: bool = True
     asks_again: bool = True
-    alone: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -248,8 +246,8 @@ class Galera(Cluster):
         group = next(each for each in self.components(state) if i in each)
         after = self.changed(state, {i: ended(member._replace(disk=member.memory), STOPPED)._replace(view=-1, caught=False)})
         rest = group - {i}
-        # the witness alone would stay Primary
-        if not member.primary or not (rest if self.alone else rest & set(self.data)):
+        # a witness stays Primary alone
+        if not member.primary or not rest:
             return after
         found = self.settled(after, rest, i)
         return found[0] if found else after

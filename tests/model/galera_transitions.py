@@ -18,7 +18,7 @@ class Transition(t.NamedTuple):
 
     :arg members: names of the members; ``g`` is a witness.
     :arg precondition, effect: in words.
-    :arg restores, alone: as in ``galera_model``.
+    :arg restores: as in ``galera_model``.
     """
 
     name: str
@@ -28,7 +28,6 @@ class Transition(t.NamedTuple):
     steps: tuple[str, ...]
     then: t.Mapping[str, str]
     restores: bool = False
-    alone: bool = False
 
 
 TRANSITIONS = (
@@ -54,7 +53,7 @@ TRANSITIONS = (
     ),
     Transition(
         "witness alone, after orderly stops", "abg", "both members are stopped in an orderly way", "the witness is Primary, without data",
-        ("the operator stops a", "the operator stops b"), {"g": "synced"}, alone=True,
+        ("the operator stops a", "the operator stops b"), {"g": "synced"},
     ),
     Transition(
         "relay", "abc", "one link is cut", "members reach each other over the third one, and nothing changes",
@@ -122,10 +121,10 @@ TRANSITIONS = (
         {"a": "joining", "g": "synced"},
     ),
     Transition(
-        "conflict", "abg", "a component was formed while the witness was Primary alone; they meet", "one of both aborts",
+        "conflict", "abg", "a component was formed while the witness was Primary alone; they meet", "the witness aborts (pc.npvo), and joins",
         ("the operator stops a", "the operator stops b", "g is cut off", "the operator starts a", "the operator starts b", "the guard of b: form",
-         "the guard of b: form", "all links are back", "a, b, g agree"),
-        {}, alone=True,
+         "the guard of b: form", "all links are back", "a, b, g agree", "a, b, g agree"),
+        {"a": "joining", "b": "synced"},
     ),
     Transition(
         "a witness forgets", "abg", "the witness is restarted", "it does not belong to an earlier component, and joins a Primary one",

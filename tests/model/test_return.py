@@ -122,8 +122,8 @@ def test_each_condition_is_needed(condition: Without) -> None:
     [
         ("a restarted server does not restore its view", "LOST", {**THREE, "restores": True, "begin": NEWER}),
         ("a report from before the own loss is not used", "TWO", {**VOTE, "stale": 1, "forgets": False, "begin": OLD_REPORT}),
-        ("the others are asked again before a cluster is bootstrapped", "LOST", {**VOTE, "late": 1, "asks_again": False, "alone": True, "begin": STOPPED}),
-        ("the witness is not Primary alone", "LOST", {**VOTE, "alone": True, "begin": (*STOPPED[:2], "g is cut off", *STOPPED[2:])}),
+        ("the others are asked again before a cluster is bootstrapped", "LOST", {**VOTE, "late": 1, "asks_again": False, "begin": STOPPED}),
+        ("a component ends that of a witness alone", "LOST", {**VOTE, "newer": False, "begin": (*STOPPED[:2], "g is cut off", *STOPPED[2:])}),
     ],
 )  # fmt: skip
 def test_each_rule_for_guards_is_needed(name: str, finds: str, settings: dict[str, t.Any]) -> None:
@@ -142,7 +142,7 @@ def described(model: Galera, state: State, name: str) -> str:
 
 @pytest.mark.parametrize("each", TRANSITIONS, ids=[each.name for each in TRANSITIONS])
 def test_transitions_of_galera(each: Transition) -> None:
-    model = Galera(size=len(each.members.replace("g", "")), witness="g" in each.members, restores=each.restores, alone=each.alone, faults=9)
+    model = Galera(size=len(each.members.replace("g", "")), witness="g" in each.members, restores=each.restores, faults=9)
     state = model.start()
     for step in each.steps:
         events = list(model.events(state))

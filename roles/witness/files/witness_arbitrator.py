@@ -1,0 +1,69 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Run the arbitrator, and end it when it has lost all members, so that systemd starts it again.
+
+``witness_arbitrator.py GARBD ARGUMENT...``, in the unit of the arbitrator.
+
+An arbitrator stays in the Primary Component alone when the last member leaves it in an orderly way, or cannot receive the data that it lacks. It has no data,
+so members that connect to it end, and it does not connect again to those that have formed a component meanwhile. One that was restarted
+belongs to no component, and joins whichever it finds.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import typing as t
+
+PROC = pathlib.Path("/proc")
+PAUSE = 1.0
+#: Seconds without any connection, after there was one.
+ALONE = 5.0
+_ESTABLISHED = "01"
+
+
+def is_connected(pid: int) -> bool:
+    """Return whether a process has a connection.
+
+    :raises OSError: it is unknown, or the process has ended.
+    """
+    links = [os.readlink(entry.path) for entry in os.scandir(PROC / str(pid) / "fd")]
+    sockets = {link[8:-1] for link in links if link.startswith("socket:[")}
+    for name in ("tcp", "tcp6"):
+        for line in (PROC / str(pid) / "net" / name).read_text(encoding="ascii").splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == _ESTABLISHED and fields[9] in sockets:
+                return True
+    return False
+
+
+def run(command: t.Sequence[str], alone: float = ALONE, pause: float = PAUSE) -> int:
+    """Run a command until it ends, or has had no connection for some time after it had one; return the exit code."""
+    with subprocess.Popen(command) as process:
+        signal.signal(signal.SIGTERM, lambda *_unused: process.terminate())
+        last: float | None = None
+        while True:
+            try:
+                return process.wait(timeout=pause)
+            except subprocess.TimeoutExpired:
+                pass
+            try:
+                if is_connected(process.pid):
+                    last = time.monotonic()
+            except OSError:
+                continue
+            if last is not None and time.monotonic() - last > alone:
+                print(f"<4>no member has been connected for {alone:.0f} s: starting again without what was in memory", flush=True)
+                process.kill()
+                process.wait()
+                return 1
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))
