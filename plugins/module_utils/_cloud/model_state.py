@@ -40,7 +40,8 @@ class State:
     """The resources of the cloud, by kind: lists as :mod:`openstack` returns them.
 
     Kinds are ``projects``, ``roles``, ``users``, ``role_assignments``, ``flavors``, ``images``, ``networks``, ``subnets``, ``routers``, ``ports``,
-    ``security_groups``, ``floating_ips``, ``servers``, ``volume_types`` and ``key_pairs``, each a pair of a task result with the user as ``item`` and the key pair.
+    ``security_groups``, ``floating_ips``, ``servers``, ``volume_types`` and ``key_pairs``, each a pair of a task result with the user as ``item`` and
+    the key pair.
     """
 
     def __init__(self, found: t.Mapping[str, t.Sequence[Resource]], admin_project: str = "admin") -> None:

@@ -32,8 +32,10 @@ LISTS: dict[str, list[t.Any]] = {
 }
 EMPTY: dict[str, t.Any] = {"projects": [{"id": "a", "name": "admin"}], "roles": [{"id": "m", "name": "member"}]}
 DONE: dict[str, t.Any] = {
-    "volume_types": [{"name": "fast", "is_public": True, "description": "of someone else", "extra_specs": {"volume_backend_name": "ceph",
-                                                                                                         "multiattach": "<is> True", "x": "y"}}],
+    "volume_types": [
+        {"name": "fast", "is_public": True, "description": "of someone else",
+         "extra_specs": {"volume_backend_name": "ceph", "multiattach": "<is> True", "x": "y"}},
+    ],
     "projects": [{"id": "a", "name": "admin"}, {"id": "r", "name": "red", "description": "of someone else"}],
     "roles": [{"id": "m", "name": "member"}, {"id": "u", "name": "auditor"}],
     "users": [{"id": "al", "name": "alice", "email": None}],
