@@ -238,8 +238,8 @@ def test_every_step_names_the_cluster() -> None:
         for task in tasks_of(yaml.safe_load(path.read_text("utf-8"))):
             for module in ("vm_standby", "vm_standby_info", "one_time_key"):
                 arguments = task.get(f"reduced.footprint.{module}")
-                if arguments is None and f"reduced.footprint.{module}" not in task or (arguments or {}).get("purpose") in ("migrate", "move"):
+                if arguments is None and f"reduced.footprint.{module}" not in task or (arguments or {}).get("purpose") in ("backup", "migrate", "move"):
                     continue
                 seen.add((module, path.name))
                 assert "cluster" in (arguments or {}), f"{path}: {task['name']}"
-    assert {("vm_standby", "start_standby.yml"), ("vm_standby_info", "status.yml"), ("one_time_key", "one.yml")} <= seen
+    assert {("vm_standby", "start_standby.yml"), ("vm_standby_info", "remove_virt_node.yml"), ("one_time_key", "one.yml")} <= seen

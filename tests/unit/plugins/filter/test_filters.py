@@ -125,6 +125,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         ("metal1", {"metal1": ["virt"], "metal2": ["virt"]}),
         lambda found: [(vm["id"], vm["server"], vm["needed_bytes"]) for vm in found] == [("m", "metal2", 2 << 30)],
     ),
+    "volume_backends": (
+        {"ceph": {"type": "rbd", "monitors": ["192.0.2.31"], "pool": "volumes", "user": "cinder", "key": "AQCpoAtrEHRANhAAuGI4MvvfN4EHzAP0qJYbCw=="}},
+        ("shop",),
+        lambda found: [(one["name"], one["shared"]) for one in found] == [("ceph", True)],
+    ),
     "state_text": ({"mark": "a1"}, ("secrets_record",), lambda found: found == '{"mark": "a1", "schema": 1}\n'),
 }
 #: What each says instead of a traceback when it gets something else.

@@ -98,7 +98,7 @@ def filled(options: t.Mapping[str, t.Any], canaries: Canaries) -> dict[str, t.An
 
 
 # public keys of ssh servers, and what only speaks of secrets
-NONE_OF_THEM = {"vm_move", "vm_standby", "keystone_keys_info"}
+NONE_OF_THEM = {"galera_backup", "vm_move", "vm_standby", "keystone_keys_info"}
 
 
 def outcome(name: str, wrong: t.Sequence[t.Mapping[str, t.Any]]) -> tuple[str, list[t.Any]]:
