@@ -50,12 +50,20 @@ class Server:
 
 
 @pytest.mark.parametrize(
-    "host, state, good",
-    [("shared@ceph", ":-)", True), ("shared@ceph", "XXX", False), ("shared@cephs", ":-)", False), ("metal2@lvm", ":-)", False)],
+    "host, state, report, good",
+    [
+        ("shared@ceph", ":-)", "2126-11-29 04:00:00", True),
+        ("shared@ceph", "XXX", "2126-11-29 04:00:00", False),
+        ("shared@cephs", ":-)", "2126-11-29 04:00:00", False),
+        ("metal2@lvm", ":-)", "2126-11-29 04:00:00", False),
+        # the last report is earlier than the restart, or there was none
+        ("shared@ceph", ":-)", "2026-01-01 04:00:00", False),
+        ("shared@ceph", ":-)", "None", False),
+    ],
 )
-def test_backends_must_be_up(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, host: str, state: str, good: bool) -> None:
-    rows = [HEAD, LINE.format("cinder-scheduler", "c1@ceph", "nova", "enabled", ":-)", "2026-11-29 04:00:00", "3.12", "1.39", "")]
-    rows.append(LINE.format("cinder-volume", host, "nova", "enabled", state, "2026-11-29 04:00:00", "3.17", "1.39", ""))
+def test_backends_must_be_up(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, host: str, state: str, report: str, good: bool) -> None:
+    rows = [HEAD, LINE.format("cinder-scheduler", "c1@ceph", "nova", "enabled", ":-)", "2126-11-29 04:00:00", "3.12", "1.39", "")]
+    rows.append(LINE.format("cinder-volume", host, "nova", "enabled", state, report, "3.17", "1.39", ""))
     (tmp_path / "services").write_text("\n".join(rows), "utf-8")
     server = Server(tmp_path, monkeypatch, "runuser", "cat FOLDER/services\n")
     code, output = server.run("gate", cinder_volume_wait_timeout=0)
