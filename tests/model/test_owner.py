@@ -74,8 +74,9 @@ WITHOUT: dict[tuple[str, str, str], dict[str, t.Any]] = {
     ("copied", "standby", "copy"): within(late=1, writes=1),
     ("promised", "standby", "promise"): within(
         faults=2, operations=2, late=1,
-        begin=(*COPIED, "A: prepared on C will", "A: promised on C", "A: promised on V", "A: handed over", "C is installed", "C has power", "the late",
-            "C: claimed"),
+        begin=(
+            *COPIED, "A: prepared on C will", "A: promised on C", "A: promised on V", "A: handed over", "C is installed", "C has power", "the late", "C: claimed"
+        ),
     ),
     ("promised", "standby", "step"): within(faults=2, begin=(*CLAIM, "C: claim promised", *WIPED, "A: prepared on V")),
     ("promised", "standby", "epoch"): within(

@@ -66,8 +66,8 @@ def _clear(server: Server) -> None:
         "rm -f /etc/systemd/system.conf.d/reduced-footprint-standby.conf; test ! -f /dev/watchdog0 || rm /dev/watchdog0; systemctl daemon-reload; "
         "systemctl reset-failed; "
         f"virsh -q destroy {VM}; virsh -q undefine {VM} --nvram --checkpoints-metadata; "
-        "rm -rf /run/libvirt/rf-* /run/reduced.footprint/standby* /var/lib/reduced.footprint/standby* /var/lib/reduced.footprint/move* /etc/reduced.footprint/vms "
-        "/etc/reduced.footprint/standby-armed /root/samples "
+        "rm -rf /run/libvirt/rf-* /run/reduced.footprint/standby* /var/lib/reduced.footprint/standby* /var/lib/reduced.footprint/move* "
+        "/etc/reduced.footprint/vms /etc/reduced.footprint/standby-armed /root/samples "
         f"{POOL}/{VM}-disk* {POOL}/.{VM}* {POOL}/standby /etc/libvirt/hooks/qemu.d; "
         "sed -i '/reduced.footprint-migrate/d' /root/.ssh/authorized_keys",
         check=False,

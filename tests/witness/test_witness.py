@@ -64,7 +64,7 @@ class Clients:
         tables = [self._database.tables(self.lab.addresses[name]) for name in self.members]
         problems = {problem for each in tables for problem in history.check(self._database.history, each)}
         lost = self._broker.lost()
-        print(f"{self._until - self._since:.0f} s: {rows} transactions, longest pause {gap:.1f} s, {messages} messages, {lost} lost, {problems or 'no problem'}")
+        print(f"{self._until - self._since:.0f} s: {rows} transactions, pause of {gap:.1f} s, {messages} messages, {lost} lost; {problems or 'no problem'}")
         assert (problems, lost) == (set(), 0) and all(each == tables[0] for each in tables)
         assert rows > 100 and messages > 100 and gap <= MOST_SECONDS
 

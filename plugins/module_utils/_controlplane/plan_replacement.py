@@ -105,7 +105,8 @@ def check_request(request: Request, known: Known) -> None:
     if not request.name:
         raise model_errors.InputError("is required.", path, f"Use one of {', '.join(controllers)}.")
     if request.name in known.witnesses:
-        raise model_errors.InputError(f"{request.name} is a witness.", path, "Take its vote away with remove_controller, then deploy it with deploy_controllers.")
+        hint = "Take its vote away with remove_controller, then deploy it with deploy_controllers."
+        raise model_errors.InputError(f"{request.name} is a witness.", path, hint)
     if request.name not in controllers:
         raise model_errors.InputError(
             f"{request.name} is not a controller.", path, did_you_mean(request.name, controllers, f"Use one of {', '.join(controllers) or 'none'}.")

@@ -98,7 +98,8 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
         code = _kept_code(store)
         timers = code is not None and bool(io_timers.differing(job.id, job.interval, code)) or run_automatic.differs(job, code is not None)
         watched = run_automatic.unwatched(params, True)["changed"]
-        changed = before != job or run_automatic.is_half_ended(job) or timers or watched or not io_owner.is_guarded(job.uuid) or run_guard.install_hook(check_mode=True)
+        guarded = io_owner.is_guarded(job.uuid) and not run_guard.install_hook(check_mode=True)
+        changed = before != job or run_automatic.is_half_ended(job) or timers or watched or not guarded
         return {"changed": changed, "diff": _diff("", _text(job) if changed else "")}
     if not (store.directory / "id_ed25519").exists():
         raise RefusedError("the key of the copies does not exist.", "state", "Use state: prepared first, and place the key on the standby.")

@@ -172,14 +172,13 @@ def _next(old: Record, event: Event, proof: Proof | None) -> Record:
 
 
 def _learned(old: Record, event: Event) -> Record:
-    assert event.of is not None
+    of = t.cast(Record, event.of)
     role = FORMER if old.role == OWNER else old.role
-    return old._replace(role=role, epoch=event.of.epoch, to=event.of.to, at=event.at, operation=None)
+    return old._replace(role=role, epoch=of.epoch, to=of.to, at=event.at, operation=None)
 
 
 def _as(role: str, event: Event, operation: Operation | None = None) -> Record:
-    assert event.of is not None
-    return event.of._replace(role=role, at=event.at, operation=operation, proof=None)
+    return t.cast(Record, event.of)._replace(role=role, at=event.at, operation=operation, proof=None)
 
 
 IDLE = Condition("operation", lambda old, event: old.operation is None, "{kind} of {vm} is under way.", "Complete or cancel it first.")

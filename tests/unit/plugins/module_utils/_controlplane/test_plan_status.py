@@ -349,7 +349,9 @@ def test_a_distant_witness_is_no_problem_but_its_price_is_shown() -> None:
     assert report["state"] == "ok"
 
 
-@pytest.mark.parametrize("seconds, words", [(None, ""), (0.0, ""), (0.002, ""), (0.05, "50 ms, and each commit waits for it: about 14 rows"), (0.15, "about 5 rows")])
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(None, ""), (0.0, ""), (0.002, ""), (0.05, "50 ms, and each commit waits for it: about 14 rows"), (0.15, "about 5 rows")]
+)
 def test_the_price_of_a_distance_is_the_measured_one(seconds: float | None, words: str) -> None:
     assert words in distance(seconds) and bool(words) == bool(distance(seconds))
 

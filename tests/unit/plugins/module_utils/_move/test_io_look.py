@@ -112,4 +112,3 @@ def test_a_disk_that_other_vms_share_is_not_moved(tmp_path: pathlib.Path) -> Non
     record = t.cast("t.Any", types.SimpleNamespace(name="c1", uuid=UUID))
     found = io_look._storage(record, parse(f"<domain type='kvm'><devices>{disks}</devices></domain>"), {str(tmp_path): "pool"})
     assert found["unfit"] == ["its disk vdb is shared with other VMs"] and [each["path"] for each in found["items"]] == [f"{tmp_path}/c1-root"]
-
