@@ -25,7 +25,7 @@ options:
     description: The services this host is a member of. A service that is not installed is reported as a problem. An empty list means all installed ones.
     type: list
     elements: str
-    choices: [galera, rabbitmq, witness, memcached, load_balancer, keystone, ovn_database, placement, glance, nova, neutron, horizon]
+    choices: [galera, rabbitmq, witness, memcached, load_balancer, keystone, ovn_database, placement, glance, nova, neutron, cinder, horizon]
     default: []
   cluster:
     description: Name of the cluster whose witness is inspected, if this host is one. Empty inspects no witness.

@@ -27,7 +27,7 @@ options:
     description: The services of the control plane this host is a member of.
     type: list
     elements: str
-    choices: [galera, rabbitmq, witness, memcached, load_balancer, keystone, ovn_database, placement, glance, nova, neutron, horizon]
+    choices: [galera, rabbitmq, witness, memcached, load_balancer, keystone, ovn_database, placement, glance, nova, neutron, cinder, horizon]
     default: []
   cloud:
     description: Whether to read the compute services of nova on a member of the database, and the chassis of OVN on the leader of its databases.

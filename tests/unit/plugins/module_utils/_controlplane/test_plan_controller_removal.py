@@ -15,7 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_plan import Plan
 from tests.support.controlplane import balancer, galera, look, rabbitmq, unit
 
-THREE = ["c1", "c2", "c3"]
+THREE = ("c1", "c2", "c3")
 
 
 def members(data: t.Sequence[str] = THREE, witnesses: t.Sequence[str] = ()) -> dict[str, list[str]]:

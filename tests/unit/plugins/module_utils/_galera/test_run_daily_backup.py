@@ -85,9 +85,13 @@ def fixture_plane(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Pl
     create = run_backup.make
     monkeypatch.setattr(run_backup_agent.run_galera, "local_database", lambda unit: CloudServer(datadir, SYNCED))
     monkeypatch.setattr(run_backup_agent.run_galera, "look", lambda database, recover: READY)
-    monkeypatch.setattr(run_backup, "local_tool", lambda: Tool())
+    monkeypatch.setattr(run_backup, "local_tool", Tool)
     monkeypatch.setattr(run_backup, "make", lambda *args, check_mode: create(*args, check_mode=check_mode, now=plane.time()))
-    monkeypatch.setattr(daily._Member, "ask", lambda member, *args, **more: plane.ask(member, *args, **more))
+
+    def ask(member: daily._Member, *args: t.Any, **more: t.Any) -> dict[str, t.Any]:
+        return plane.ask(member, *args, **more)
+
+    monkeypatch.setattr(daily._Member, "ask", ask)
     for module in (daily, run_backup_agent):
         monkeypatch.setattr(module, "BACKUP_SPOOL", str(tmp_path / "spool"))
         monkeypatch.setattr(module, "BACKUP_FOLDERS", {name: str(path) for name, path in plane.folders.items()})

@@ -22,7 +22,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, CopyDisk, Job, Voter, job_data
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, CONFIRMED, MOVED, Moved
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 
 UUID = "6a1f3c6e-0000-4000-8000-000000000001"
 COPY = Copy("20261124T100001Z", "m", UUID, "m", "metal1", 1.0, 1.0, False, "full", 1, 1.0, "<domain/>", {}, True, ())
