@@ -278,7 +278,8 @@ class Owner:
 
     def _removed(self, before: State, after: State | None, name: str) -> State | None:
         """Return the state after the data of a machine were removed."""
-        if after is not None and before.last is not None and before.of(name).data == before.last and not any(each.data == before.last for each in after.machines):
+        had = before.last is not None and before.of(name).data == before.last
+        if after is not None and had and not any(each.data == before.last for each in after.machines):
             return after._replace(bad=f"LOST: {name} removes the last valid data")
         return after
 

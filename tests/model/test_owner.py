@@ -75,7 +75,8 @@ WITHOUT: dict[tuple[str, str, str], dict[str, t.Any]] = {
     ("promised", "standby", "promise"): within(
         faults=2, operations=2, late=1,
         begin=(
-            *COPIED, "A: prepared on C will", "A: promised on C", "A: promised on V", "A: handed over", "C is installed", "C has power", "the late", "C: claimed"
+            *COPIED, "A: prepared on C will", "A: promised on C", "A: promised on V", "A: handed over",
+            "C is installed", "C has power", "the late", "C: claimed",
         ),
     ),
     ("promised", "standby", "step"): within(faults=2, begin=(*CLAIM, "C: claim promised", *WIPED, "A: prepared on V")),
