@@ -278,8 +278,7 @@ class Owner:
 
     def _removed(self, before: State, after: State | None, name: str) -> State | None:
         """Return the state after the data of a machine were removed."""
-        had = before.last is not None and before.of(name).data == before.last
-        if after is not None and had and not any(each.data == before.last for each in after.machines):
+        if after and before.last is not None and before.of(name).data == before.last and all(each.data != before.last for each in after.machines):
             return after._replace(bad=f"LOST: {name} removes the last valid data")
         return after
 

@@ -20,7 +20,8 @@ ROLE = ROOT / "roles/witness"
 
 @pytest.fixture(name="control")
 def fixture_control(tmp_path: pathlib.Path) -> ControlNode:
-    shutil.copytree(ROLE / "templates", tmp_path / "templates")
+    for name in ("files", "templates"):
+        shutil.copytree(ROLE / name, tmp_path / name)
     return ControlNode(tmp_path, "service_files", "service_allow_list")
 
 
@@ -46,7 +47,7 @@ def deployed(control: ControlNode, cluster: str, memory: int) -> dict[str, str]:
 def test_two_clusters_share_nothing_that_depends_on_their_settings(control: ControlNode) -> None:
     first, second = deployed(control, "home", 64), deployed(control, "lab", 256)
     shared = set(first) & set(second)
-    assert shared == {"/etc/systemd/system/garbd@.service"}
+    assert shared == {"/etc/systemd/system/garbd@.service", "/usr/local/lib/reduced.footprint/witness_arbitrator.py"}
     assert all(first[path] == second[path] for path in shared)
     limits = [[text for path, text in files.items() if path not in shared and "MemoryMax=" in text] for files in (first, second)]
     assert ["MemoryMax=64M" in limits[0][0], "MemoryMax=256M" in limits[1][0]] == [True, True]
