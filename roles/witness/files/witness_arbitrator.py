@@ -44,13 +44,21 @@ def is_connected(pid: int) -> bool:
 
 
 def run(command: t.Sequence[str], alone: float = ALONE, pause: float = PAUSE) -> int:
-    """Run a command until it ends, or has had no connection for some time after it had one; return the exit code."""
+    """Run a command until it ends, or has had no connection for some time after it had one; return the exit code, 0 after a stop."""
+    stopped: list[bool] = []
     with subprocess.Popen(command) as process:
-        signal.signal(signal.SIGTERM, lambda *_unused: process.terminate())
+
+        def stop(*_unused: t.Any) -> None:
+            stopped.append(True)
+            process.terminate()
+
+        signal.signal(signal.SIGTERM, stop)
         last: float | None = None
         while True:
             try:
-                return process.wait(timeout=pause)
+                code = process.wait(timeout=pause)
+                # a unit that was stopped must not count as failed
+                return 0 if stopped else code if code >= 0 else 128 - code
             except subprocess.TimeoutExpired:
                 pass
             try:

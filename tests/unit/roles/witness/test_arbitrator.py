@@ -61,7 +61,12 @@ def test_a_stop_is_passed_on() -> None:
     wrapper = subprocess.Popen([sys.executable, str(PROGRAM), *command(0, 60)])
     time.sleep(1)
     wrapper.send_signal(signal.SIGTERM)
-    assert wrapper.wait(timeout=20) != 0
+    assert wrapper.wait(timeout=20) == 0
+
+
+def test_the_end_of_the_arbitrator_is_reported() -> None:
+    assert arbitrator.run(["false"], pause=0.1) == 1
+    assert arbitrator.run(["sh", "-c", "kill -9 $$"], pause=0.1) == 137
 
 
 def test_a_process_that_has_ended_is_unknown() -> None:
