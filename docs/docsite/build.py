@@ -28,7 +28,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 INDEX = "docs/README.md"
 REFERENCE = "reference"
 #: Folders of plugins, and the names of their pages in the reference.
-KINDS = {"modules": "module", "filter": "filter", "lookup": "lookup", "inventory": "inventory"}
+KINDS = {"modules": "module", "filter": "filter", "lookup": "lookup", "inventory": "inventory", "callback": "callback"}
 LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 FENCE = re.compile(r"^(```.*?^```)", re.DOTALL | re.MULTILINE)
 #: What a page loads when it is opened, unlike a link.
@@ -43,6 +43,9 @@ def place(name: str) -> str:
         return name.removeprefix("docs/")
     if name == "README.md":
         return "overview.md"
+    if "/" not in name:
+        # apart from the guides: one of them is called security.md as well
+        return f"project/{name.lower()}"
     return name.replace("README.md", "index.md").lower()
 
 
@@ -131,6 +134,8 @@ def fit(text: str) -> str:
     """Return a generated page as the theme needs it: without its own table of contents, with short names in the navigation."""
     text = re.sub(r"^\.\. contents::\n(?:   :\w+:.*\n)+", "", text, flags=re.MULTILINE)
     text = re.sub(rf"^    (\w+)_({'|'.join([*KINDS.values(), 'role'])})$", r"    \1 <\1_\2>", text, flags=re.MULTILINE)
+    # it refers to a page of Ansible's own documentation, which is not loaded
+    text = re.sub(r"^See :ref:`callback_plugins`.*\n", "", text, flags=re.MULTILINE)
     return re.sub(r"^Reduced\.Footprint\n=+$", "Modules, plugins and roles\n==========================", text, flags=re.MULTILINE)
 
 

@@ -51,6 +51,10 @@ build = _build()
         ("../lab/inventory", "docs/first-footprint.md", f"{REPOSITORY}/tree/main/lab/inventory"),
         ("#limits", "docs/concept.md", "#limits"),
         ("https://www.rabbitmq.com/docs", "docs/messaging.md", "https://www.rabbitmq.com/docs"),
+        ("../plugins/callback/brief.py", "docs/operation.md", "reference/brief_callback.rst"),
+        # two files whose names differ in the case of letters only
+        ("SECURITY.md", "README.md", "project/security.md"),
+        ("docs/security.md", "README.md", "security.md"),
     ],
 )
 def test_a_link_leads_to_the_page_of_the_site(link: str, page: str, expected: str) -> None:
