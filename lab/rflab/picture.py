@@ -70,11 +70,11 @@ class Inventory:
         change(content)
         path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
-    def write(self) -> None:
-        """Two servers with a controller VM each; the laptop is the master."""
+    def write(self, servers: t.Sequence[str] = SERVERS) -> None:
+        """Servers with a controller VM each; the laptop is the master."""
 
         def nodes(content: dict[str, t.Any]) -> None:
-            for number, name in enumerate(SERVERS, 1):
+            for number, name in enumerate(servers, 1):
                 content["servers"][name]["vms"] = [{"id": f"controller{number}", **CONTROLLER}]
                 content["servers"][name].update(tunnels.variables(number))
 

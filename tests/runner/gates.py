@@ -261,6 +261,7 @@ GATES = (
     with_lab(Gate("migrate", "an old master with UEFI, LVM and xfs is migrated into a VM", folder("migrate"), ASKED)),
     with_lab(Gate("rehearse", "rehearsals of the master's copy: successful, failing, killed, repeated", folder("rehearse"), ASKED)),
     with_lab(Gate("guide", "the guide for the first footprint, literally, on VMs of a cloud image", folder("guide"), ASKED)),
+    with_lab(Gate("picture", "a cloud's controller in a VM of its compute server, beside an instance", folder("picture"), TEST)),
     with_lab(Gate("e2e", "the complete flow", folder("e2e"), TEST, lane=BESIDE)),
     with_lab(
         Gate("molecule", "user stories of servers and their virtual machines", stories(sorted(STORIES & set(scenarios(False)))), TEST, lane=BESIDE, inputs=FLOW)

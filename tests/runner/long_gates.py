@@ -91,6 +91,7 @@ LONG = (
     *_long("guide", "the guide for the first footprint, literally, on VMs of a cloud image", "guide"),
     *_long("controllers", "every fault of the control plane", "controllers", "--whole"),
     *_long("awx", "the whole flow in jobs of AWX, a new container each", "awx", "--whole"),
+    *_long("picture", "a cloud in VMs on two servers: the demo, then every loss, a power cycle, patch day, growth", "picture", "--whole"),
     _matrix("faults", "every fault in every phase of a migration"),
     _matrix("guard", "a VM whose worker is gone"),
     _matrix("kill", "a migration killed at random"),

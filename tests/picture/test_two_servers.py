@@ -1,0 +1,142 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The cloud of `make demo CLOUD=1`: after the demo each of its machines is lost under clients, then all, and both servers are maintained with instances.
+
+The figures are recorded in tests/output/picture.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+import typing as t
+
+import pytest
+from rflab import openstack_client
+from rflab.cloud_clients import Cloud
+from rflab.plays import REPOSITORY
+from rflab.under_clients import UnderClients
+from support import Lab, eventually
+
+pytestmark = [pytest.mark.chapter, pytest.mark.whole]
+SERVERS, WITNESS = ("metal1", "metal2"), "laptop"
+OUTPUT = REPOSITORY / "tests" / "output"
+#: Seconds for which a machine has no power, until everything answers again afterwards, and until nothing is degraded.
+LASTS, RETURNED, WHOLE = 30, 900, 900
+#: Seconds for which what still runs may not answer, and an instance that is migrated.
+MOST, MIGRATED = 30, 30
+
+
+@pytest.fixture(scope="module", name="cloud")
+def fixture_cloud(lab: Lab) -> Cloud:
+    """The administrator of the cloud."""
+    return Cloud(lab.settings, lab.state / "inventory")
+
+
+def addresses(cloud: Cloud) -> dict[str, str]:
+    """Instance → its floating address."""
+    found = {}
+    for server in cloud.connection.compute.servers():
+        every = [each for network in server.addresses.values() for each in network]
+        found[server.name] = next(each["addr"] for each in every if each["OS-EXT-IPS:type"] == "floating")
+    return found
+
+
+def note(what: str, **figures: t.Any) -> None:
+    """Record figures for the report."""
+    path = OUTPUT / "picture.json"
+    there = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    figures["load"] = os.getloadavg()[0]
+    path.write_text(json.dumps({**there, what: figures}, indent=2) + "\n", "utf-8")
+    print(json.dumps({what: figures}, indent=2))
+
+
+def whole(lab: Lab) -> bool:
+    """Whether the status finds nothing degraded or down."""
+    return lab.play("status").rc == 0
+
+
+def running(lab: Lab) -> dict[str, set[str]]:
+    """Server → the UUIDs of the VMs that run on it, of both owners."""
+    uris = ("lxc:///", "qemu:///system")
+    return {name: {one for uri in uris for one in lab.ssh(name, "virsh", "--quiet", "--connect", uri, "list", "--uuid").split()} for name in SERVERS}
+
+
+def lose(lab: Lab, cloud: Cloud, *machines: str) -> dict[str, float]:
+    """Cut the power of machines under clients for some time; return the longest times without an answer meanwhile, when all is as before."""
+    before = running(lab)
+    title = " and ".join(machines)
+    with UnderClients(lab.settings, cloud, addresses(cloud), "lost_" + "_".join(machines)) as clients:
+        cut = time.monotonic()
+        kills = [subprocess.Popen([str(REPOSITORY / "lab" / "lab"), "kill", name], stdout=subprocess.DEVNULL) for name in machines]
+        assert not any([each.wait(timeout=60) for each in kills])
+        time.sleep(LASTS)
+        on = time.monotonic()
+        for name in machines:
+            lab.command("start", name)
+        for name in clients.watches:
+            eventually(f"{name} is reached", lambda name=name: clients.reached_since(name, on), RETURNED)
+        eventually("nothing is degraded", lambda: whole(lab), WHOLE)
+        end = time.monotonic()
+    during, after = clients.gaps(cut, on), clients.gaps(on, end)
+    lost = clients.contradictions()
+    note(f"{title} without power", unreached=during, unreached_with_power_again=after, whole_after=end - on, acknowledged=len(clients.sql.acknowledged()), lost=lost)
+    assert not lost
+    assert running(lab) == before
+    return {name: max(seconds, after[name]) for name, seconds in during.items()}
+
+
+def test_demo(lab: Lab, reuse_lab: bool) -> None:
+    """All but the following: deployed, the master moved, a second run, the loss of the server with the master."""
+    if reuse_lab:
+        return
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    with (OUTPUT / "picture-demo.log").open("w", encoding="utf-8") as log:
+        done = subprocess.run([str(REPOSITORY / "lab" / "demo-cloud")], env={**os.environ, "KEEP": "1"}, stdout=log, stderr=subprocess.STDOUT, check=False)
+    assert done.returncode == 0, (OUTPUT / "picture-demo.log").read_text("utf-8")[-4000:]
+
+
+def test_the_master_returns_to_its_server(lab: Lab) -> None:
+    where = ("-e", "move_vm_id=master", "-e", "move_vm_source=metal2", "-e", "move_vm_destination=metal1")
+    lab.succeeds("move_vm", *where)
+    lab.succeeds("spawn_vms")
+    assert lab.health()
+    eventually("nothing is degraded", lambda: whole(lab), WHOLE)
+
+
+def test_power_loss_of_the_server_without_the_master(lab: Lab, cloud: Cloud) -> None:
+    lost = lose(lab, cloud, "metal2")
+    assert max(lost[name] for name in ("SQL", "API", "master", "on-metal1")) <= MOST, lost
+
+
+def test_power_loss_of_the_witness(lab: Lab, cloud: Cloud) -> None:
+    lost = lose(lab, cloud, WITNESS)
+    assert max(lost.values()) <= MOST, lost
+
+
+def test_power_loss_of_all_machines(lab: Lab, cloud: Cloud) -> None:
+    """All return without a person."""
+    lose(lab, cloud, *SERVERS, WITNESS)
+
+
+def test_both_servers_are_maintained_with_their_instances(lab: Lab, cloud: Cloud) -> None:
+    before = cloud.states()
+    with UnderClients(lab.settings, cloud, addresses(cloud), "maintained") as clients:
+        began = time.monotonic()
+        done = lab.play("maintain_virt_node", "-e", "maintain_virt_node_reboot=false", extra=openstack_client.variables())
+        end = time.monotonic()
+    gaps, lost = clients.gaps(began, end), clients.contradictions()
+    note("both servers maintained", seconds=round(done.seconds), unreached=gaps, acknowledged=len(clients.sql.acknowledged()), lost=lost)
+    assert done.rc == 0, done.output[-6000:]
+    assert not lost and cloud.states() == before
+    assert max(gap for name, gap in gaps.items() if name != "master") <= MIGRATED, gaps
+
+
+def test_nothing_is_left_to_change(lab: Lab) -> None:
+    again = lab.succeeds("site", extra=openstack_client.variables())
+    assert again.changed == 0, again.changed_tasks()
+    assert whole(lab)
