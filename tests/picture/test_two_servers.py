@@ -24,6 +24,8 @@ from support import Lab, eventually
 
 pytestmark = [pytest.mark.chapter, pytest.mark.whole]
 SERVERS, WITNESS = ("metal1", "metal2"), "laptop"
+#: The machine's name in the inventory, once it is the witness.
+KNOWN_AS = {WITNESS: "witness1"}
 OUTPUT = REPOSITORY / "tests" / "output"
 #: Seconds for which a machine has no power, until everything answers again afterwards, and until nothing is degraded.
 LASTS, RETURNED, WHOLE = 30, 900, 900
@@ -74,17 +76,21 @@ def lose(lab: Lab, cloud: Cloud, *machines: str) -> dict[str, float]:
         cut = time.monotonic()
         kills = [subprocess.Popen([str(REPOSITORY / "lab" / "lab"), "kill", name], stdout=subprocess.DEVNULL) for name in machines]
         assert not any([each.wait(timeout=60) for each in kills])
-        time.sleep(LASTS)
+        status = lab.play("status")
+        assert status.rc != 0 and all(KNOWN_AS.get(name, name) in status.output for name in machines), status.output[-4000:]
+        time.sleep(max(0.0, cut + LASTS - time.monotonic()))
         on = time.monotonic()
         for name in machines:
-            lab.command("start", name)
+            # the address of the laptop has the VM of the master
+            lab.command("start", name, "--no-wait")
         for name in clients.watches:
             eventually(f"{name} is reached", lambda name=name: clients.reached_since(name, on), RETURNED)
         eventually("nothing is degraded", lambda: whole(lab), WHOLE)
         end = time.monotonic()
     during, after = clients.gaps(cut, on), clients.gaps(on, end)
     lost = clients.contradictions()
-    note(f"{title} without power", unreached=during, unreached_with_power_again=after, whole_after=end - on, acknowledged=len(clients.sql.acknowledged()), lost=lost)
+    figures = {"status_seconds": status.seconds, "unreached": during, "unreached_with_power_again": after, "whole_after": end - on}
+    note(f"{title} without power", **figures, acknowledged=len(clients.sql.acknowledged()), lost=lost)
     assert not lost
     assert running(lab) == before
     return {name: max(seconds, after[name]) for name, seconds in during.items()}

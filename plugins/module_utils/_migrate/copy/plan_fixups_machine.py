@@ -20,6 +20,9 @@ METAL_UNITS = (
     "multipathd.service", "multipathd.socket", "nvidia-persistenced.service", "openipmi.service", "powertop.service", "rasdaemon.service",
     "sensord.service", "smartd.service", "smartmontools.service", "thermald.service", "tlp.service",
 )  # fmt: skip
+#: After 90 s, systemd's default, a VM on a server that is busy, as after a power loss, would wait in emergency mode for a password that may be locked.
+_DEVICES = "/etc/systemd/system.conf.d/zz-reduced-footprint.conf"
+_PATIENT = f"{MARK} the disks of a VM may appear late\n[Manager]\nDefaultDeviceTimeoutSec=15min\n"
 _METAL_ONLY = f"{MARK} a VM does not have this hardware\n[Unit]\nConditionVirtualization=no\n"
 _UNIT_FOLDERS = ("/usr/lib/systemd/system", "/lib/systemd/system", "/etc/systemd/system")
 # drivers of sensors and management controllers, which log errors without the hardware
@@ -46,6 +49,7 @@ PATTERNS = (
     "/etc/adjtime",
     "/etc/modules",
     "/etc/modules-load.d/*.conf",
+    _DEVICES,
     "/etc/systemd/system/*.service.d/zz-reduced-footprint.conf",
     "/etc/systemd/system/*.socket.d/zz-reduced-footprint.conf",
     "/etc/systemd/system/*.timer.d/zz-reduced-footprint.conf",
@@ -54,7 +58,7 @@ PATTERNS = (
 
 def fix_machine(tree: t.Mapping[str, str]) -> dict[str, str | None]:
     """Return the files that change: path → new text, ``None`` for a file to remove."""
-    changes: dict[str, str | None] = {}
+    changes: dict[str, str | None] = {_DEVICES: _PATIENT}
     for path, text in tree.items():
         if path == "/etc/crypttab":
             changes[path] = comment_out(text, r"\S+\s+(/dev/|UUID=|LABEL=|PARTUUID=|PARTLABEL=)")

@@ -97,6 +97,7 @@ def test_the_tree_of_a_debian_source():
         "/etc/default/grub.d/zz-reduced-footprint.cfg",
         "/etc/initramfs-tools/conf.d/zz-reduced-footprint",
         "/etc/systemd/network/01-reduced-footprint-enp0s31f6.link",
+        "/etc/systemd/system.conf.d/zz-reduced-footprint.conf",
     }
     link = changes["/etc/systemd/network/01-reduced-footprint-enp0s31f6.link"]
     assert "MACAddress=52:54:00:11:22:33\n" in link and "Name=enp0s31f6\n" in link
