@@ -86,6 +86,14 @@ def parse_record(value: t.Mapping[str, t.Any]) -> Record:
     :raises InputError: it has another structure.
     """
     try:
-        return Record(bool(value["disable"]), tuple(Step(**one) for one in value["steps"]))
+        record = Record(value["disable"], tuple(Step(**one) for one in value["steps"]))
     except (KeyError, TypeError):
-        raise InputError("is not what this module returned as record.", "record", "Use the value that the module returned in state emptied.") from None
+        record = None
+    if record is None or not isinstance(record.disable, bool) or not all(_valid(step) for step in record.steps):
+        raise InputError("is not what this module returned as record.", "record", "Use the value that the module returned in state emptied.")
+    return record
+
+
+def _valid(step: Step) -> bool:
+    texts = (step.id, step.name, step.action, step.destination)
+    return all(isinstance(one, str) for one in texts) and isinstance(step.stop, bool) and step.action in (MIGRATE, STOP)
