@@ -10,6 +10,7 @@ import pathlib
 import sys
 import typing as t
 
+import pytest
 
 from tests.support.control_node import ROOT, ControlNode
 from tests.support.controlplane import galera, look, rabbitmq
@@ -17,6 +18,17 @@ from tests.support.controlplane import galera, look, rabbitmq
 NAMES = ("metal1", "metal2", "metal3")
 LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 CONFIRMED = {"remove_virt_node_confirm": "metal2"}
+
+
+@pytest.fixture(autouse=True)
+def systemctl(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The servers have a systemd, for which nova-compute does not run."""
+    program = tmp_path / "bin" / "systemctl"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho inactive\nexit 3\n", "utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    return program
 
 
 def test_a_member_whose_queue_is_down_does_not_count_as_remaining(tmp_path: pathlib.Path) -> None:
@@ -102,6 +114,13 @@ def test_a_server_whose_copies_cannot_be_listed_is_not_removed(tmp_path: pathlib
     assert code != 0 and "which of its own are copied: broken record." in output and not control.calls("virt_node"), output
 
 
+def test_a_server_whose_nova_compute_is_unknown_is_not_removed(tmp_path: pathlib.Path, systemctl: pathlib.Path) -> None:
+    systemctl.write_text("#!/bin/sh\necho 'Failed to connect to bus' >&2\nexit 1\n", "utf-8")
+    control = ControlNode(tmp_path, *MODULES)
+    code, output = remove(control, **CONFIRMED)
+    assert code != 0 and "it is unknown whether nova-compute runs on metal2: Failed to connect to bus." in output and not control.calls("virt_node"), output
+
+
 def test_instances_are_migrated_before_the_node_is_removed(tmp_path: pathlib.Path) -> None:
     control = ControlNode(tmp_path, *MODULES, "compute_instances")
     planned = {"record": {"disable": True, "steps": []}, "lines": ["instance web is migrated live to metal1"], "actions": []}
@@ -111,11 +130,20 @@ def test_instances_are_migrated_before_the_node_is_removed(tmp_path: pathlib.Pat
     code, output = remove(control, **given)
     (call,) = control.calls("compute_instances")
     assert code == 0 and call["check"] and "instance web is migrated live to metal1" in output, output
+    code, output = remove(control, **CONFIRMED, remove_virt_node_migrate_instances=True)
+    assert code != 0 and "remove_virt_node_migrate_instances: the inventory has no controller with keystone" in output and not control.calls("virt_node"), output
     code, output = remove(control, **CONFIRMED, **given)
     calls = [(call["name"], call["check"]) for call in control.calls() if call["name"] in ("compute_instances", "virt_node")]
-    assert code == 0 and calls == [("compute_instances", False), ("virt_node", False)], output
-    assert control.calls("compute_instances")[0]["arguments"]["removal"] and not control.calls("virt_node")[0]["arguments"]["leave_instances"]
+    assert code == 0 and calls == [("virt_node", True), ("compute_instances", False), ("virt_node", False)], output
+    assert control.calls("compute_instances")[0]["arguments"]["removal"]
+    # what is refused only because they are still there is no reason against their migration
+    assert [call["arguments"]["leave_instances"] for call in control.calls("virt_node")] == [True, False]
     # nothing is removed with an instance that cannot leave
     control.answers["compute_instances localhost"] = {"failed": True, "msg": "instance web is off (SHUTOFF), and cannot be migrated."}
     code, output = remove(control, **CONFIRMED, **given)
-    assert code != 0 and "instance web is off" in output and not control.calls("virt_node"), output
+    assert code != 0 and "instance web is off" in output and [call["check"] for call in control.calls("virt_node")] == [True], output
+    # the cloud does not lose a server that is not removed
+    refused = {"failed": True, "msg": "vault is protected.", "error": {}, "removal": {"lines": ["vault stays"]}}
+    control.answers = {"compute_instances localhost": planned, "virt_node metal2": refused}
+    code, output = remove(control, **CONFIRMED, **given)
+    assert code != 0 and "vault is protected." in output and "vault stays" in output and not control.calls("compute_instances"), output
