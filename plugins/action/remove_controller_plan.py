@@ -31,7 +31,6 @@ class ActionModule(PlanAction):
         services = plan_controller_removal.services_of(name, members)
         outside = sorted({host for hosts in members.values() for host in hosts} - {*variables["ansible_play_hosts_all"]})
         if outside:
-            # they would still be configured with the member that has left
             raise RefusedError(f"{', '.join(outside)} is excluded, but the removal configures all members.", "--limit", "Run it without --limit (in AWX: Limit).")
         if given["controlplane"] is None:
             return Plan(())

@@ -96,9 +96,6 @@ def _rbd(name: str, entry: t.Mapping[str, t.Any], path: str, environment: str) -
     if not isinstance(monitors, (list, tuple)) or not monitors:
         raise InputError("is not a list of addresses.", f"{path}.monitors", "Write the addresses of the monitors, e.g. [192.0.2.31].")
     hosts = [_address(one, f"{path}.monitors[{index}]") for index, one in enumerate(monitors)]
-    for index, host in enumerate(hosts):
-        if host in hosts[:index]:
-            raise InputError(f"{host} is listed twice.", f"{path}.monitors[{index}]", "Write each address once.")
     configuration, keyring = f"{FOLDER}/footprint-{name}.conf", f"{FOLDER}/footprint-{name}.keyring"
     secret = str(uuid.uuid5(uuid.NAMESPACE_URL, f"reduced.footprint/{environment}/{name}/{user}"))
     return Backend(

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
@@ -85,15 +86,12 @@ def parse_record(value: t.Mapping[str, t.Any]) -> Record:
 
     :raises InputError: it has another structure.
     """
-    try:
+    with contextlib.suppress(KeyError, TypeError):
         record = Record(value["disable"], tuple(Step(**one) for one in value["steps"]))
-    except (KeyError, TypeError):
-        record = None
-    if record is None or not isinstance(record.disable, bool) or not all(_valid(step) for step in record.steps):
-        raise InputError("is not what this module returned as record.", "record", "Use the value that the module returned in state emptied.")
-    return record
+        if isinstance(record.disable, bool) and all(_valid(step) for step in record.steps):
+            return record
+    raise InputError("is not what this module returned as record.", "record", "Use the value that the module returned in state emptied.")
 
 
 def _valid(step: Step) -> bool:
-    texts = (step.id, step.name, step.action, step.destination)
-    return all(isinstance(one, str) for one in texts) and isinstance(step.stop, bool) and step.action in (MIGRATE, STOP)
+    return [type(value) for value in step] == [str, str, str, bool, str] and step.action in (MIGRATE, STOP)

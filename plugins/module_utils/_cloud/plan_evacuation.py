@@ -11,7 +11,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._cloud.model_instances import MIGRATE, START, STOP, Instance, Record, Service, Step
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, RefusedError
 
-#: The reason with which a service is disabled; one that was disabled for another reason remains disabled.
+#: The reason with which a service is disabled, also by a run whose record was lost; one that was disabled for another reason remains disabled.
 REASON = "maintenance by reduced.footprint"
 #: Nova enables a service again that it has disabled itself, for example while libvirt is restarted.
 _BY_NOVA = "AUTO: "
@@ -74,7 +74,6 @@ def plan(wanted: Wanted, services: t.Sequence[Service], instances: t.Sequence[In
             problems.append(step)
         else:
             lines.append(step)
-    # the reason of this module is that of a run whose record was lost
     disable = bool(begun and begun.disable) or own.enabled or own.reason == REASON or own.reason.startswith(_BY_NOVA)
     record = Record(disable, tuple(steps.values()))
     back = "" if wanted.removal else ", and returns afterwards"

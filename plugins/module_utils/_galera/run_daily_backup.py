@@ -127,9 +127,8 @@ def fetch(cluster: str) -> list[str]:
     if job is None:
         raise BackendError(f"this host does not fetch backups of {cluster}.", hint="Run deploy_controllers with galera_backup_host.")
     directory = pathlib.Path(job["directory"])
-    incoming = directory / run_backup.INCOMING
     # the images that belong to the newest backup, as long as it lacks some of them
-    pending = incoming / f"{cluster}{_PENDING}"
+    pending = directory / run_backup.INCOMING / f"{cluster}{_PENDING}"
     now = datetime.datetime.now(datetime.timezone.utc)
     backup = max((each for each in run_backup.backups(directory) if each.cluster == cluster), key=lambda each: each.made, default=None)
     # one that is dated later was made before the clock was set back
@@ -146,19 +145,18 @@ def fetch(cluster: str) -> list[str]:
         except FootprintError as error:
             sys.stderr.write(f"{name} does not answer: {error.message}\n")
             seen[name] = {}
-    source = choose_member({name: found.get("facts") for name, found in seen.items()})
-    member = members[source]
-    make_folder(incoming, 0o700)
+    member = members[choose_member({name: found.get("facts") for name, found in seen.items()})]
+    make_folder(pending.parent, 0o700)
     if backup is None:
         backup = _fetch_backup(cluster, job, member, pending)
     images = json.loads(read_text(pending) or "[]")
-    missing = _fetch_folders(directory, member, backup.name, seen[source]["folders"], images)
+    missing = _fetch_folders(directory, member, backup.name, seen[member.who]["folders"], images)
     for each in members.values():
         with contextlib.suppress(FootprintError):
             each.ask("stored", {"backup": backup.as_dict()})
     if not missing:
         pending.unlink()
-    sys.stdout.write(f"{backup.file}, position {backup.uuid}:{backup.seqno}, with {len(images) - len(missing)} images of {source}\n")
+    sys.stdout.write(f"{backup.file}, position {backup.uuid}:{backup.seqno}, with {len(images) - len(missing)} images of {member.who}\n")
     return missing
 
 
