@@ -22,6 +22,7 @@ LINE = "{:16} {:36} {:16} {:10} {:5} {:20} {:12} {:15} {:36}"
 HEAD = LINE.format("Binary", "Host", "Zone", "Status", "State", "Updated At", "RPC Version", "Object Version", "Cluster")
 VIRSH = """
 echo "$*" >> FOLDER/ran
+[ "$3" != secret-get-value ] || [ "$LC_ALL" = C ] || exec echo "Fehler: Geheimnis nicht gefunden" >&2
 case "$3" in
   secret-get-value) [ -s FOLDER/value ] || { echo "error: Secret not found: $(cat FOLDER/defined)" >&2; exit 1; }; base64 --wrap=0 FOLDER/value;;
   secret-define) grep -q "<uuid>" "$4";;
