@@ -31,7 +31,8 @@ class ActionModule(PlanAction):
         services = plan_controller_removal.services_of(name, members)
         outside = sorted({host for hosts in members.values() for host in hosts} - {*variables["ansible_play_hosts_all"]})
         if outside:
-            raise RefusedError(f"{', '.join(outside)} is excluded, but the removal configures all members.", "--limit", "Run it without --limit (in AWX: Limit).")
+            message = f"{', '.join(outside)} is excluded, but the removal configures all members."
+            raise RefusedError(message, "--limit", "Run it without --limit (in AWX: Limit).")
         if given["controlplane"] is None:
             return Plan(())
         # a member without a result does not answer
