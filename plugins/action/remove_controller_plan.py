@@ -10,6 +10,7 @@ import typing as t
 
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controller_removal, plan_controlplane
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_plan import Plan
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_deploy_order
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import parse_services
@@ -28,6 +29,10 @@ class ActionModule(PlanAction):
         own = hostvars[name] if name in hostvars else {}
         members = plan_controlplane.members_of(groups, hostvars, [name])
         services = plan_controller_removal.services_of(name, members)
+        outside = sorted({host for hosts in members.values() for host in hosts} - {*variables["ansible_play_hosts_all"]})
+        if outside:
+            message = f"{', '.join(outside)} is excluded, but the removal configures all members."
+            raise RefusedError(message, "--limit", "Run it without --limit (in AWX: Limit).")
         if given["controlplane"] is None:
             return Plan(())
         # a member without a result does not answer

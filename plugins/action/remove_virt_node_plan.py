@@ -24,7 +24,7 @@ class ActionModule(PlanAction):
         environments = plan_controlplane.environments_of(groups, hostvars)
         places = {host: str(hostvars[host].get("vm_host") or "") for host in looks}
         quorums = plan_quorums.quorums_of(looks, groups, given["quorums"], environments, places)
-        computing = given["leave_instances"] or given["migrate_instances"]
-        wanted = plan_server_removal.Wanted(server, given["cluster"], given["confirm"] == server, given["remove_vms"], computing)
+        confirmed, instances = given["confirm"] == server, (given["leave_instances"], given["migrate_instances"])
+        wanted = plan_server_removal.Wanted(server, given["cluster"], confirmed, given["remove_vms"], *instances)
         found = plan_server_removal.Found(given["standbys"], given["compute"], given["impact"])
         return plan_server_removal.plan(wanted, found, set(groups["all"]), quorums)

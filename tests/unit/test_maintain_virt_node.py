@@ -171,3 +171,22 @@ def test_the_verification_is_left_out_only_without_what_it_needs(tmp_path: pathl
     given = {} if requested is None else {"maintain_virt_node_verify_cloud": requested}
     code, output = control.play([task], "metal2", **given)
     assert (code != 0) == said.startswith("The cloud was verified") and said in " ".join(output.split()), output
+
+
+def test_servers_with_the_role_compute_need_a_login_only_if_there_is_a_cloud(control: ControlNode) -> None:
+    more = control.folder / "compute.yml"
+    more.write_text(yaml.safe_dump({name: {"hosts": {"metal1": {}}} for name in ("compute", "controller")}), "utf-8")
+    options = ("-i", str(more), "--check", "-e", f"footprint_secrets={control.folder}")
+    code, output = control.run("reduced.footprint.maintain_virt_node", *options)
+    assert code != 0 and [(call["name"], call["host"]) for call in control.calls()] == [("vm_info", "metal1")], output
+    cloud = ("-e", '{"footprint_cloud": true, "load_balancer_virtual_address": "192.0.2.20"}')
+    code, output = control.run("reduced.footprint.maintain_virt_node", *options, *cloud)
+    assert code != 0 and "keystone_ca: " in output and not control.calls(), output
+    # otherwise the cloud would start instances on a server that is restarted
+    control.more = {"metal3": {"ansible_host": "192.0.2.13"}}
+    more.write_text(yaml.safe_dump({"compute": {"hosts": {"metal1": {}}}, "controller": {"hosts": {"metal3": {}}}}), "utf-8")
+    code, output = control.run("reduced.footprint.maintain_virt_node", *options, *cloud, "--limit", "metal1,metal2")
+    assert code != 0 and "metal3 is excluded by --limit metal1,metal2." in output and not control.calls(), output
+    # another server has no instances
+    code, output = control.run("reduced.footprint.maintain_virt_node", *options, *cloud, "-e", "maintain_virt_node_servers=metal2")
+    assert code != 0 and [(call["name"], call["host"]) for call in control.calls()] == [("vm_info", "metal2")], output

@@ -26,7 +26,7 @@ CHANGING = {
     "replace_controller": "tasks/replace_controller_retire.yml",
     # of VMs that are started from their copies
     "replace_server": "tasks/replace_server_standby.yml",
-    "remove_virt_node": "reduced.footprint.virt_node",
+    "remove_virt_node": "tasks/remove_virt_node_steps.yml",
     "remove_controller": "reduced.footprint.rabbitmq",
     "restore_database": "reduced.footprint.galera",
     "recover_database": "reduced.footprint.galera",

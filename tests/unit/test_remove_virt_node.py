@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
 import sys
 import typing as t
 
+import pytest
+import yaml
 
 from tests.support.control_node import ROOT, ControlNode
 from tests.support.controlplane import galera, look, rabbitmq
@@ -17,6 +20,17 @@ from tests.support.controlplane import galera, look, rabbitmq
 NAMES = ("metal1", "metal2", "metal3")
 LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 CONFIRMED = {"remove_virt_node_confirm": "metal2"}
+
+
+@pytest.fixture(autouse=True)
+def systemctl(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    """The servers have a systemd, for which nova-compute does not run."""
+    program = tmp_path / "bin" / "systemctl"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho inactive\nexit 3\n", "utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    return program
 
 
 def test_a_member_whose_queue_is_down_does_not_count_as_remaining(tmp_path: pathlib.Path) -> None:
@@ -54,7 +68,16 @@ MODULES = (
 )  # fmt: skip
 
 
-def remove(control: ControlNode, **given: t.Any) -> tuple[int, str]:
+_NOTHING_MISSING = """
+from ansible.plugins.lookup import LookupBase
+
+class LookupModule(LookupBase):
+    def run(self, terms, variables=None, **kwargs):
+        return []
+"""
+
+
+def remove(control: ControlNode, *options: str, **given: t.Any) -> tuple[int, str]:
     """Remove metal2, whose VM notes is copied to metal1; w1 is a witness."""
     shared = {**LOCAL, "footprint_cluster": "lab"}
     control.more = {name: {**shared, "ansible_host": f"192.0.2.{number}"} for name, number in (("metal1", 11), ("w1", 21))}
@@ -69,7 +92,7 @@ def remove(control: ControlNode, **given: t.Any) -> tuple[int, str]:
         "vm_standby_info metal2": {"standbys": [source, {**source, "id": "vault"}]},
         **control.answers,
     }  # fmt: skip
-    return control.run("reduced.footprint.remove_virt_node", "-e", "remove_virt_node_name=metal2", **{**shared, **given})
+    return control.run("reduced.footprint.remove_virt_node", "-e", "remove_virt_node_name=metal2", *options, **{**shared, **given})
 
 
 def test_the_copies_of_removed_vms_end(tmp_path: pathlib.Path) -> None:
@@ -102,20 +125,51 @@ def test_a_server_whose_copies_cannot_be_listed_is_not_removed(tmp_path: pathlib
     assert code != 0 and "which of its own are copied: broken record." in output and not control.calls("virt_node"), output
 
 
+def test_a_server_whose_nova_compute_is_unknown_is_not_removed(tmp_path: pathlib.Path, systemctl: pathlib.Path) -> None:
+    systemctl.write_text("#!/bin/sh\necho 'Failed to connect to bus' >&2\nexit 1\n", "utf-8")
+    control = ControlNode(tmp_path, *MODULES)
+    code, output = remove(control, **CONFIRMED)
+    assert code != 0 and "it is unknown whether nova-compute runs on metal2: Failed to connect to bus." in output and not control.calls("virt_node"), output
+
+
 def test_instances_are_migrated_before_the_node_is_removed(tmp_path: pathlib.Path) -> None:
     control = ControlNode(tmp_path, *MODULES, "compute_instances")
     planned = {"record": {"disable": True, "steps": []}, "lines": ["instance web is migrated live to metal1"], "actions": []}
     control.answers = {"compute_instances localhost": planned, "compute_instances localhost check": planned}
-    given = {"remove_virt_node_migrate_instances": True, "__cloud_file": "/clouds.yaml"}
+    # the environment of these tests has no openstacksdk
+    lookups = tmp_path / "collections/ansible_collections/reduced/footprint/plugins/lookup"
+    lookups.unlink()
+    lookups.mkdir()
+    for path in (ROOT / "plugins/lookup").glob("*.py"):
+        (lookups / path.name).symlink_to(path)
+    (lookups / "cloud_client.py").unlink()
+    (lookups / "cloud_client.py").write_text(_NOTHING_MISSING, "utf-8")
+    (tmp_path / "cloud.yml").write_text(yaml.safe_dump({"keystone": {"hosts": {"metal1": {}}}}), "utf-8")
+    login = {"keystone_public_url": "http://192.0.2.20:5000/v3", "keystone_admin_password": "x", "footprint_secrets": str(tmp_path / "secrets")}
+    migrate = ("-e", "remove_virt_node_migrate_instances=true")
+    given = (*migrate, "-i", str(tmp_path / "cloud.yml"), "-e", json.dumps(login))
     # without the confirmation they are listed
-    code, output = remove(control, **given)
+    code, output = remove(control, *given)
     (call,) = control.calls("compute_instances")
     assert code == 0 and call["check"] and "instance web is migrated live to metal1" in output, output
-    code, output = remove(control, **CONFIRMED, **given)
+    for options, why in (
+        (migrate, "remove_virt_node_migrate_instances: no host or group of the inventory is named controller."),
+        ((*given, "--limit", "metal2"), "remove_virt_node_migrate_instances: keystone[0] is excluded by --limit metal2."),
+    ):
+        code, output = remove(control, *options, **CONFIRMED)
+        assert code != 0 and why in output and not control.calls("virt_node"), output
+    code, output = remove(control, *given, **CONFIRMED)
     calls = [(call["name"], call["check"]) for call in control.calls() if call["name"] in ("compute_instances", "virt_node")]
-    assert code == 0 and calls == [("compute_instances", False), ("virt_node", False)], output
-    assert control.calls("compute_instances")[0]["arguments"]["removal"] and not control.calls("virt_node")[0]["arguments"]["leave_instances"]
+    assert code == 0 and calls == [("virt_node", True), ("compute_instances", False), ("virt_node", False)], output
+    assert control.calls("compute_instances")[0]["arguments"]["removal"]
+    # what is refused only because they are still there is no reason against their migration
+    assert [call["arguments"]["leave_instances"] for call in control.calls("virt_node")] == [True, False]
     # nothing is removed with an instance that cannot leave
     control.answers["compute_instances localhost"] = {"failed": True, "msg": "instance web is off (SHUTOFF), and cannot be migrated."}
-    code, output = remove(control, **CONFIRMED, **given)
-    assert code != 0 and "instance web is off" in output and not control.calls("virt_node"), output
+    code, output = remove(control, *given, **CONFIRMED)
+    assert code != 0 and "instance web is off" in output and [call["check"] for call in control.calls("virt_node")] == [True], output
+    # the cloud does not lose a server that is not removed
+    refused = {"failed": True, "msg": "vault is protected.", "error": {}, "removal": {"lines": ["vault stays"]}}
+    control.answers = {"compute_instances localhost": planned, "virt_node metal2": refused}
+    code, output = remove(control, *given, **CONFIRMED)
+    assert code != 0 and "vault is protected." in output and "vault stays" in output and not control.calls("compute_instances"), output

@@ -119,6 +119,10 @@ RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("remove_controller", "-i", "nodes.yml", "-e", "remove_controller_name=metal2"),
         ("remove_controller_name: metal2 is neither a controller nor a witness. Use one of c1, before it is removed from the inventory.",),
     ),
+    "removal of a controller without the others": (
+        ("remove_controller", "-i", "nodes.yml", "--limit", "metal1", "-e", "remove_controller_name=c1"),
+        ("--limit: c1 is excluded, but the removal configures all members. Run it without --limit (in AWX: Limit).",),
+    ),
     "component to deploy": (
         ("deploy_controllers", "-i", "nodes.yml", "-e", "deploy_controllers_components=galra"),
         ("components[0]: unknown service 'galra'. Did you mean galera?",),

@@ -20,6 +20,7 @@ FOLDER = "/etc/cinder"
 # also a section of the configuration, the name of files, and a part of the names of queues
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
 _WORD = re.compile(r"[A-Za-z0-9][\w.-]*\Z")
+_USER = re.compile(r"(?!client[.])[A-Za-z0-9][\w.-]*\Z")
 _KEY = re.compile(r"[A-Za-z0-9+/]{20,}={0,2}\Z")
 _NOT_NAMES = ("default", "database", "nova", "service_user", "keystone_authtoken", "backend_defaults")
 
@@ -58,7 +59,7 @@ def parse(value: t.Any, environment: str) -> tuple[Backend, ...]:
 
 
 def _backend(name: str, entry: t.Any, path: str, environment: str) -> Backend:
-    if not _NAME.match(name) or name in _NOT_NAMES:
+    if not _NAME.match(name) or name in _NOT_NAMES or name.startswith("oslo_"):
         raise InputError(f"{shown(name)} is not a valid name of a backend.", path, "Use up to 32 lower-case letters, digits, hyphens and underscores.")
     if not isinstance(entry, t.Mapping):
         raise InputError(f"expected a mapping, got {kind_of(entry)}.", path, "Write a mapping with type and the keys of the type.")
@@ -86,7 +87,7 @@ def _required(entry: t.Mapping[str, t.Any], key: str, pattern: re.Pattern[str], 
 
 def _rbd(name: str, entry: t.Mapping[str, t.Any], path: str, environment: str) -> Backend:
     pool = _required(entry, "pool", _WORD, path, "Write the name of a pool of Ceph, e.g. volumes.")
-    user = _required(entry, "user", _WORD, path, "Write the name of an account of Ceph without client., e.g. cinder.")
+    user = _required(entry, "user", _USER, path, "Write the name of an account of Ceph without client., e.g. cinder.")
     value = entry.get("key")
     # the key is a secret, so the message does not show it
     if not isinstance(value, str) or not _KEY.match(value):

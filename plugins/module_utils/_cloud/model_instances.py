@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
@@ -85,7 +86,12 @@ def parse_record(value: t.Mapping[str, t.Any]) -> Record:
 
     :raises InputError: it has another structure.
     """
-    try:
-        return Record(bool(value["disable"]), tuple(Step(**one) for one in value["steps"]))
-    except (KeyError, TypeError):
-        raise InputError("is not what this module returned as record.", "record", "Use the value that the module returned in state emptied.") from None
+    with contextlib.suppress(KeyError, TypeError):
+        record = Record(value["disable"], tuple(Step(**one) for one in value["steps"]))
+        if isinstance(record.disable, bool) and all(_valid(step) for step in record.steps):
+            return record
+    raise InputError("is not what this module returned as record.", "record", "Use the value that the module returned in state emptied.")
+
+
+def _valid(step: Step) -> bool:
+    return [type(value) for value in step] == [str, str, str, bool, str] and step.action in (MIGRATE, STOP)

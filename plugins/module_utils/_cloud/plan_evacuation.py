@@ -11,7 +11,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._cloud.model_instances import MIGRATE, START, STOP, Instance, Record, Service, Step
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, RefusedError
 
-#: The reason with which a service is disabled; one that was disabled for another reason remains disabled.
+#: The reason with which a service is disabled, also by a run whose record was lost; one that was disabled for another reason remains disabled.
 REASON = "maintenance by reduced.footprint"
 #: Nova enables a service again that it has disabled itself, for example while libvirt is restarted.
 _BY_NOVA = "AUTO: "
@@ -53,7 +53,7 @@ def plan(wanted: Wanted, services: t.Sequence[Service], instances: t.Sequence[In
 
     :arg services: all compute services.
     :arg instances: those on the server.
-    :arg begun: the record of an interrupted run, whose steps are kept.
+    :arg begun: the record of an interrupted run, whose steps are kept for the instances that have left the server or are off.
     """
     own = next((one for one in services if one.host == wanted.server), None)
     if own is None:
@@ -66,14 +66,15 @@ def plan(wanted: Wanted, services: t.Sequence[Service], instances: t.Sequence[In
             continue
         step = _step(wanted, one, others)
         if isinstance(step, Step):
-            steps.setdefault(one.id, step)
+            # not as an interrupted run has planned it: the consent or the other servers may have changed
+            steps[one.id] = step
             if not own.up:
                 problems.append(RefusedError(f"nova-compute of {wanted.server} does not answer, so instance {one.name} cannot be migrated.", hint=_LOG))
         elif isinstance(step, FootprintError):
             problems.append(step)
         else:
             lines.append(step)
-    disable = bool(begun and begun.disable) or own.enabled or own.reason.startswith(_BY_NOVA)
+    disable = bool(begun and begun.disable) or own.enabled or own.reason == REASON or own.reason.startswith(_BY_NOVA)
     record = Record(disable, tuple(steps.values()))
     back = "" if wanted.removal else ", and returns afterwards"
     return Evacuation(record, [*(f"{step.text}{back}" for step in record.steps), *lines], problems)

@@ -64,6 +64,9 @@ class _Work:
             # others may have come before the service was disabled
             self._plan(wanted, record, record)
         self._all(record.steps, self._leave)
+        if not self._check_mode:
+            # one that Nova had sent here before the service was disabled may arrive while others leave
+            self._plan(wanted, record, record)
         return self._result(record, evacuation.lines)
 
     def _plan(self, wanted: Wanted, begun: Record | None, kept: Record | None) -> Evacuation:
@@ -74,8 +77,8 @@ class _Work:
         found = plan(wanted, self._nova.services(), self._settled(), begun)
         if found.problems:
             raise _several(found.problems, RefusedError)
-        if kept and set(found.record.steps) != set(kept.steps):
-            raise RefusedError(f"{self._server} got other instances since they were listed.", hint=_AGAIN)
+        if kept and {(step.id, step.stop) for step in found.record.steps} != {(step.id, step.stop) for step in kept.steps}:
+            raise RefusedError(f"{self._server} got other instances since they were listed, or the consent to stop them has changed.", hint=_AGAIN)
         return found
 
     def restore(self, record: Record) -> dict[str, t.Any]:

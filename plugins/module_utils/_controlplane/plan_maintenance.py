@@ -156,7 +156,7 @@ def _steps(server: str, vms: t.Sequence[t.Mapping[str, t.Any]], policy: Policy) 
         if vm.get("moved") or vm.get("state") not in ("running", "paused", "suspended"):
             continue
         if vm.get("instance"):
-            why.append(f"{name} is an instance of a cloud, but Nova does not have it on {server}: migrate or delete it first")
+            why.append(f"{name} is an instance of a cloud, but not one that Nova has on {server} and this playbook migrates: migrate or delete it first")
             continue
         vm_id = str(vm.get("id") or "")
         destination = policy.destinations.get(vm_id or name)

@@ -28,6 +28,7 @@ class Wanted(t.NamedTuple):
     confirmed: bool = False
     remove_vms: bool = False
     leave_instances: bool = False
+    migrate_instances: bool = False
 
 
 class Found(t.NamedTuple):
@@ -61,7 +62,7 @@ def _unknown(standbys: Result) -> t.Iterator[FootprintError]:
 
 
 def _reason(result: Result) -> str:
-    return str(result.get("msg") or "no result").rstrip(".")
+    return str(result.get("stderr") or result.get("msg") or "no result").rstrip(".")
 
 
 def _watching(server: str, standbys: Result) -> t.Iterator[FootprintError]:
@@ -78,9 +79,10 @@ def _watching(server: str, standbys: Result) -> t.Iterator[FootprintError]:
 def _computing(wanted: Wanted, compute: Result) -> t.Iterator[FootprintError]:
     if wanted.leave_instances:
         return
-    if compute.get("stdout") is None:
+    # systemctl prints a state also for a unit that does not exist
+    if not compute.get("stdout"):
         yield FootprintError(f"it is unknown whether nova-compute runs on {wanted.server}: {_reason(compute)}.")
-    elif compute["stdout"] in _STARTING:
+    elif compute["stdout"] in _STARTING and not wanted.migrate_instances:
         yield FootprintError(
             f"nova-compute runs on {wanted.server}, so the cloud could start instances there during and after the removal.",
             hint="Disable its compute service and migrate or delete its instances, then run on it: systemctl disable --now nova-compute.service. "

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 import os
 import pathlib
 import re
@@ -33,6 +34,7 @@ AGENT = "ansible_collections.reduced.footprint.plugins.module_utils._galera.run_
 #: Exit code of a run that has stored the database, but not all images.
 INCOMPLETE = 3
 _FILES = ".files"
+_PENDING = ".images"
 _IMAGE = "????????-????-????-????-????????????"
 _MADE = "%Y%m%dT%H%M%SZ"
 _MAKING = 12 * 3600.0
@@ -116,7 +118,7 @@ def schedule(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.
 def fetch(cluster: str) -> list[str]:
     """Create a backup on the ready member with the fewest clients and store it here; return the images that the member does not have.
 
-    Nothing is done if one was made within 12 hours.
+    If one was made within 12 hours, only the images and keys that it lacks are fetched.
 
     :raises FootprintError: no member can be backed up, or the backup cannot be stored.
     """
@@ -124,11 +126,16 @@ def fetch(cluster: str) -> list[str]:
     job = store.read_job()
     if job is None:
         raise BackendError(f"this host does not fetch backups of {cluster}.", hint="Run deploy_controllers with galera_backup_host.")
+    directory = pathlib.Path(job["directory"])
+    # the images that belong to the newest backup, as long as it lacks some of them
+    pending = directory / run_backup.INCOMING / f"{cluster}{_PENDING}"
     now = datetime.datetime.now(datetime.timezone.utc)
-    newest = max((each.made for each in run_backup.backups(pathlib.Path(job["directory"])) if each.cluster == cluster), default="")
+    backup = max((each for each in run_backup.backups(directory) if each.cluster == cluster), key=lambda each: each.made, default=None)
     # one that is dated later was made before the clock was set back
-    if (now - datetime.timedelta(hours=12)).strftime(_MADE) < newest <= now.strftime(_MADE):
-        sys.stdout.write(f"the last backup was made at {newest}\n")
+    if backup and not (now - datetime.timedelta(hours=12)).strftime(_MADE) < backup.made <= now.strftime(_MADE):
+        backup = None
+    if backup and not pending.exists():
+        sys.stdout.write(f"the last backup was made at {backup.made}\n")
         return []
     members = {each["name"]: _Member(cluster, each, store.directory) for each in job["members"]}
     seen: dict[str, dict[str, t.Any]] = {}
@@ -138,37 +145,51 @@ def fetch(cluster: str) -> list[str]:
         except FootprintError as error:
             sys.stderr.write(f"{name} does not answer: {error.message}\n")
             seen[name] = {}
-    source = choose_member({name: found.get("facts") for name, found in seen.items()})
-    member = members[source]
-    incoming = pathlib.Path(job["directory"], run_backup.INCOMING)
-    make_folder(incoming, 0o700)
-    made = member.ask("make", {"member": source}, timeout=_MAKING, once=True)
+    member = members[choose_member({name: found.get("facts") for name, found in seen.items()})]
+    make_folder(pending.parent, 0o700)
+    if backup is None:
+        backup = _fetch_backup(cluster, job, member, pending)
+    images = json.loads(read_text(pending) or "[]")
+    missing = _fetch_folders(directory, member, backup.name, seen[member.who]["folders"], images)
+    for each in members.values():
+        with contextlib.suppress(FootprintError):
+            each.ask("stored", {"backup": backup.as_dict()})
+    if not missing:
+        pending.unlink()
+    sys.stdout.write(f"{backup.file}, position {backup.uuid}:{backup.seqno}, with {len(images) - len(missing)} images of {member.who}\n")
+    return missing
+
+
+def _fetch_backup(cluster: str, job: t.Mapping[str, t.Any], member: _Member, pending: pathlib.Path) -> run_backup.Backup:
+    """Create a backup on a member and store it here; write down the images that belong to it before it is stored."""
+    made = member.ask("make", {"member": member.who}, timeout=_MAKING, once=True)
     backup = run_backup.parse_backup(made["backup"], "backup")
     if backup.cluster != cluster:
-        raise BackendError(f"{source} sent a backup of {backup.cluster}, not of {cluster}.")
+        raise BackendError(f"{member.who} sent a backup of {backup.cluster}, not of {cluster}.")
     try:
-        member.fetch(f"{BACKUP_SPOOL}/{backup.file}", incoming / backup.file)
+        member.fetch(f"{BACKUP_SPOOL}/{backup.file}", pending.parent / backup.file)
     finally:
         # its disk must not fill up while this host cannot store backups
         with contextlib.suppress(FootprintError):
             member.ask("drop", {"backup": backup.as_dict()})
-    run_backup.keep(job["directory"], str(incoming / backup.file), backup, job["retain"], check_mode=False)
-    missing = _fetch_folders(pathlib.Path(job["directory"]), member, backup.name, seen[source]["folders"], made["images"])
-    for each in members.values():
-        with contextlib.suppress(FootprintError):
-            each.ask("stored", {"backup": backup.as_dict()})
-    sys.stdout.write(f"{backup.file} from {source}, position {backup.uuid}:{backup.seqno}, with {len(made['images']) - len(missing)} images\n")
-    return missing
+    write_atomic(pending, json.dumps(made["images"]), 0o600)
+    run_backup.keep(job["directory"], str(pending.parent / backup.file), backup, job["retain"], check_mode=False)
+    return backup
 
 
 def _fetch_folders(directory: pathlib.Path, member: _Member, name: str, folders: t.Sequence[str], images: t.Sequence[str]) -> list[str]:
     """Fetch what belongs to a backup; files that an earlier one has as well are linked. Returns the images that the member does not have."""
     partial = directory / run_backup.INCOMING / f"{name}{_FILES}"
     for left in partial.parent.glob(f"*{_FILES}"):
-        shutil.rmtree(left)
+        if left != partial:
+            shutil.rmtree(left)
+    if (directory / partial.name).exists():
+        # incomplete until now; this member may lack what another one had
+        rename(directory / partial.name, partial, new=True)
     earlier = sorted(each for each in directory.glob(f"*{_FILES}") if each.is_dir())[-1:]
-    for folder in folders:
-        (partial / folder).mkdir(parents=True, mode=0o700)
+    # those that a member may have, whatever it names
+    for folder in (name for name in BACKUP_FOLDERS if name in folders):
+        (partial / folder).mkdir(parents=True, mode=0o700, exist_ok=True)
         only = [f"--include={_IMAGE}", "--exclude=*"] if folder == "images" else []
         link = [f"--link-dest={each / folder}" for each in earlier if (each / folder).is_dir()]
         member.fetch(f"{BACKUP_FOLDERS[folder]}/", partial / folder, *only, *link)

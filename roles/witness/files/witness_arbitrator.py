@@ -35,8 +35,9 @@ def is_connected(pid: int) -> bool:
     """
     links = [os.readlink(entry.path) for entry in os.scandir(PROC / str(pid) / "fd")]
     sockets = {link[8:-1] for link in links if link.startswith("socket:[")}
-    for name in ("tcp", "tcp6"):
-        for line in (PROC / str(pid) / "net" / name).read_text(encoding="ascii").splitlines()[1:]:
+    # the second file exists only with IPv6
+    for table in sorted((PROC / str(pid) / "net").glob("tcp*")):
+        for line in table.read_text(encoding="ascii").splitlines()[1:]:
             fields = line.split()
             if fields[3] == _ESTABLISHED and fields[9] in sockets:
                 return True

@@ -13,6 +13,7 @@ import sys
 import typing as t
 
 import pytest
+import yaml
 
 from tests.support.control_node import ControlNode
 
@@ -21,6 +22,7 @@ LINE = "{:16} {:36} {:16} {:10} {:5} {:20} {:12} {:15} {:36}"
 HEAD = LINE.format("Binary", "Host", "Zone", "Status", "State", "Updated At", "RPC Version", "Object Version", "Cluster")
 VIRSH = """
 echo "$*" >> FOLDER/ran
+[ "$3" != secret-get-value ] || [ "$LC_ALL" = C ] || exec echo "Fehler: Geheimnis nicht gefunden" >&2
 case "$3" in
   secret-get-value) [ -s FOLDER/value ] || { echo "error: Secret not found: $(cat FOLDER/defined)" >&2; exit 1; }; base64 --wrap=0 FOLDER/value;;
   secret-define) grep -q "<uuid>" "$4";;
@@ -87,3 +89,16 @@ def test_libvirt_that_does_not_answer_is_an_error(tmp_path: pathlib.Path, monkey
     server = Server(tmp_path, monkeypatch, "virsh", "echo 'error: failed to connect to the hypervisor' >&2; exit 1\n")
     code, output = server.run("secret", __cinder_volume_name="ceph")
     assert code != 0 and KEYS[0] not in output, output
+
+
+@pytest.mark.parametrize(("state", "good"), [("inactive", True), ("failed", True), ("active", False), ("activating", False), ("", False)])
+def test_two_servers_do_not_manage_the_same_backends(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, state: str, good: bool) -> None:
+    control = Server(tmp_path, monkeypatch, "systemctl", f"echo {state}\n").control
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    # metal1 is lost
+    control.more = {"metal2": local, "metal3": local}
+    (tmp_path / "compute.yml").write_text(yaml.safe_dump({"compute": {"hosts": {name: {} for name in ("metal1", "metal2", "metal3")}}}), "utf-8")
+    role = {"ansible.builtin.include_role": {"name": "reduced.footprint.cinder_volume", "tasks_from": "alone"}}
+    code, output = control.play([role], "metal2", "-i", str(tmp_path / "compute.yml"), ansible_ssh_args="-o ConnectTimeout=1")
+    assert (code == 0) == good, output
+    assert good != ("cinder_volume_shared_host: cinder-volume runs on metal3, and metal2 would manage the same" in output), output

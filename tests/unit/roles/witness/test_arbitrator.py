@@ -74,3 +74,17 @@ def test_a_process_that_has_ended_is_unknown() -> None:
         process.wait()
     with pytest.raises(OSError):
         arbitrator.is_connected(process.pid)
+
+
+def test_a_host_without_ipv6_is_no_unknown_state(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arbitrator, "PROC", tmp_path)
+    for name in ("fd", "net"):
+        (tmp_path / "7" / name).mkdir(parents=True)
+    (tmp_path / "7/fd/3").symlink_to("socket:[5]")
+    line = "   0: 0100007F:11D7 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 {} 1\n"
+    for inode, connected in ((5, True), (6, False)):
+        (tmp_path / "7/net/tcp").write_text("  sl  local_address rem_address   st\n" + line.format(inode), "ascii")
+        assert arbitrator.is_connected(7) is connected
+    # one that has ended is unknown
+    with pytest.raises(OSError, match="8"):
+        arbitrator.is_connected(8)

@@ -57,7 +57,13 @@ def test_instances_are_stopped_with_consent_where_no_other_server_is() -> None:
 
 @pytest.mark.parametrize(
     ("service", "disable"),
-    [(ONE, True), (ONE._replace(enabled=False, reason="broken fan"), False), (ONE._replace(enabled=False, reason="AUTO: Connection to libvirt lost"), True)],
+    [
+        (ONE, True),
+        (ONE._replace(enabled=False, reason="broken fan"), False),
+        (ONE._replace(enabled=False, reason="AUTO: Connection to libvirt lost"), True),
+        # of a run whose record was lost
+        (ONE._replace(enabled=False, reason=REASON), True),
+    ],
 )
 def test_a_service_that_the_operator_has_disabled_remains_disabled(service: Service, disable: bool) -> None:
     assert plan(Wanted("metal1"), [service, TWO], []).record.disable is disable
@@ -68,6 +74,12 @@ def test_an_interrupted_run_keeps_its_steps_and_adds_others() -> None:
     own = ONE._replace(enabled=False, reason=REASON)
     found = plan(Wanted("metal1"), [own, TWO], [WEB._replace(status="SHUTOFF"), Instance("i3", "new", "metal1", "ACTIVE")], begun)
     assert found.record == Record(True, (*begun.steps, Step("i3", "new", MIGRATE, False, "metal2"))) and not found.problems
+
+
+def test_an_interrupted_run_is_planned_again_for_the_instances_that_are_still_there() -> None:
+    begun = Record(True, (Step("i1", "web", MIGRATE, False, "metal2"),))
+    assert plan(Wanted("metal1"), [ONE, THREE], [WEB], begun).record.steps == (Step("i1", "web", MIGRATE, False, "metal3"),)
+    assert plan(Wanted("metal1", stop=True), [ONE], [WEB], begun).record.steps == (Step("i1", "web", STOP, True),)
 
 
 def test_a_server_that_is_no_compute_server_has_no_instances() -> None:
@@ -92,7 +104,18 @@ def test_what_brings_an_instance_back(step: Step, instance: Instance | None, bac
     assert restoring(Record(True, (step,)), "metal1", {"i1": instance}) == {"i1": back}
 
 
-@pytest.mark.parametrize("record", [{"steps": []}, *({"disable": True, "steps": steps} for steps in ([{"id": "i1"}], [{"host": 1}], 5))])
+_STEP = {"id": "i1", "name": "web", "action": "migrate"}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"steps": []},
+        {"disable": "no", "steps": []},
+        *({"disable": True, "steps": steps} for steps in ([{"id": "i1"}], [{"host": 1}], 5, [{**_STEP, "action": "delete"}], [{**_STEP, "stop": "no"}])),
+        {"disable": True, "steps": [{**_STEP, "id": ["i1"]}]},
+    ],
+)
 def test_a_damaged_record_is_refused(record: dict[str, object]) -> None:
     with pytest.raises(InputError, match="^record: is not what this module returned"):
         parse_record(record)

@@ -140,6 +140,31 @@ def test_a_failed_migration_without_consent_is_reported_after_the_others() -> No
     assert "Run the same command again" in str(error.value) and nova.servers["i2"].host == "metal2" and "stop i1" not in nova.requests
 
 
+def test_consent_to_stop_that_is_given_after_a_failure_applies_to_the_same_instances() -> None:
+    nova = Nova(i1="ACTIVE", i2="ACTIVE")
+    nova.fails = {"migrate i1"}
+    record = planned(nova)
+    with pytest.raises(BackendError):
+        call(nova, "emptied", record)
+    # without a new plan, its record does not say that it is to be started again
+    with pytest.raises(RefusedError, match="consent to stop them has changed"):
+        call(nova, "emptied", record, stop=True)
+    record = planned(nova, stop=True, record=record)
+    call(nova, "emptied", record, stop=True)
+    assert nova.servers["i1"].status == "SHUTOFF"
+    call(nova, "restored", record)
+    assert {(one.host, one.status) for one in nova.servers.values()} == {("metal1", "ACTIVE")}
+
+
+def test_a_service_that_a_run_without_a_record_has_disabled_is_enabled() -> None:
+    nova = Nova(i1="ACTIVE")
+    call(nova, "emptied", planned(nova))
+    record = planned(nova)
+    call(nova, "emptied", record)
+    call(nova, "restored", record)
+    assert nova.known["metal1"].enabled
+
+
 def test_nothing_is_changed_if_one_is_refused() -> None:
     nova = Nova(i1="ACTIVE", i2="ERROR", i3="RESCUE")
     with pytest.raises(RefusedError, match="name-i2 is ERROR.*name-i3 is RESCUE"):
@@ -156,6 +181,20 @@ def test_an_instance_that_came_after_the_plan_is_refused() -> None:
     assert nova.servers["i2"].host == "metal1"
     call(nova, "emptied", planned(nova, record=record))
     assert nova.servers["i2"].host == "metal2"
+
+
+def test_an_instance_that_arrives_while_others_leave_is_refused() -> None:
+    nova = Nova(i1="ACTIVE")
+    record, act = planned(nova), nova.act
+
+    def arrive(verb: str, server: str, host: str = "") -> None:
+        act(verb, server, host)
+        nova.servers["i2"] = Instance("i2", "name-i2", "metal1", "ACTIVE")
+
+    nova.act = arrive  # type: ignore[method-assign]
+    with pytest.raises(RefusedError, match="metal1 got other instances"):
+        call(nova, "emptied", record)
+    assert nova.servers["i1"].host == "metal2"
 
 
 def test_an_instance_that_remains_busy_is_unknown() -> None:

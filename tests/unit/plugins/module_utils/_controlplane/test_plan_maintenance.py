@@ -119,7 +119,7 @@ def test_instances_that_leave_the_server_are_no_reason_against_it() -> None:
     assert found["lines"][1] == "  instance web is migrated"
     # one that Nova has not named
     found = planned(vms=[*vms, vm("instance-2", instance={"name": "lost"}, uuid="u2")], instances={"record": RECORD})
-    assert found["why"] == ["instance-2 is an instance of a cloud, but Nova does not have it on metal1: migrate or delete it first"]
+    assert found["why"] == ["instance-2 is an instance of a cloud, but not one that Nova has on metal1 and this playbook migrates: migrate or delete it first"]
 
 
 @pytest.mark.parametrize("result", [{"failed": False, "msg": "cannot list the instances of metal1: HTTP 503."}, {"failed": False, "exception": "killed"}])

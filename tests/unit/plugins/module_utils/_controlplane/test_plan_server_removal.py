@@ -30,11 +30,15 @@ def test_a_server_on_which_the_cloud_starts_instances_is_refused(state: str) -> 
     assert "nova-compute runs on metal2" in decide(CONFIRMED, compute=compute)["msg"]
     assert not decide(CONFIRMED._replace(confirmed=False), compute=compute)["why"]
     assert not decide(CONFIRMED._replace(leave_instances=True), compute=compute)["why"]
+    assert not decide(CONFIRMED._replace(migrate_instances=True), compute=compute)["why"]
 
 
-@pytest.mark.parametrize("compute", [{"msg": "systemctl did not answer"}, {"unreachable": True}])
+@pytest.mark.parametrize(
+    "compute", [{"msg": "systemctl did not answer"}, {"unreachable": True}, {"rc": 1, "stdout": "", "stderr": "Failed to connect to bus"}]
+)
 def test_a_cloud_that_cannot_be_asked_is_not_absent(compute: dict[str, t.Any]) -> None:
-    assert "it is unknown whether nova-compute runs on metal2" in decide(CONFIRMED, compute=compute)["msg"]
+    for wanted in (CONFIRMED, CONFIRMED._replace(migrate_instances=True)):
+        assert "it is unknown whether nova-compute runs on metal2" in decide(wanted, compute=compute)["msg"]
     assert not decide(CONFIRMED._replace(leave_instances=True), compute=compute)["why"]
 
 

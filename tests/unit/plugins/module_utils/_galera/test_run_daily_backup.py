@@ -134,6 +134,49 @@ def test_a_failed_run_is_repeated_and_a_successful_one_is_not(plane: Plane, caps
     assert len(run_backup.backups(plane.home / "kept")) == 1 and "the last backup was made at" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("ending", ["killed", "failed", "incomplete"])
+def test_what_belongs_to_a_stored_backup_is_fetched_later(plane: Plane, monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
+    plane.now = True
+    lost = plane.folders["images"] / IMAGES[0]
+    if ending == "incomplete":
+        lost.rename(plane.home / "elsewhere")
+    else:
+        transfer = daily._Member.fetch
+
+        def stop(member: daily._Member, path: str, *args: t.Any) -> None:
+            if path.startswith(str(plane.folders["images"])):
+                raise KeyboardInterrupt if ending == "killed" else BackendError("no route to host")
+            transfer(member, path, *args)
+
+        monkeypatch.setattr(daily._Member, "fetch", stop)
+    if ending == "killed":
+        with pytest.raises(KeyboardInterrupt):
+            daily.main(["lab"])
+    else:
+        # a later run must not hide the failure
+        assert [daily.main(["lab"]) for _hour in range(2)] == [daily.INCOMPLETE if ending == "incomplete" else 1] * 2
+    if ending == "incomplete":
+        (plane.home / "elsewhere").rename(lost)
+        # what was fetched already is kept, although this member does not have it
+        (plane.folders["images"] / IMAGES[1]).unlink()
+    else:
+        monkeypatch.setattr(daily._Member, "fetch", transfer)
+    assert daily.main(["lab"]) == 0
+    (backup,) = run_backup.backups(plane.home / "kept")
+    assert names(plane.home / "kept" / f"{backup.name}.files" / "images") == IMAGES and names(plane.home / "kept" / ".incoming") == []
+
+
+def test_a_member_cannot_choose_where_files_are_stored(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = daily._Member.ask
+
+    def lie(member: daily._Member, command: str, *args: t.Any, **more: t.Any) -> dict[str, t.Any]:
+        answer = ask(member, command, *args, **more)
+        return {**answer, "folders": [*answer["folders"], "../../escaped"]} if command == "look" else answer
+
+    monkeypatch.setattr(daily._Member, "ask", lie)
+    assert plane.fetch() == [] and not list(plane.home.rglob("escaped"))
+
+
 def test_what_a_killed_run_left_is_replaced(plane: Plane) -> None:
     left = plane.home / "kept" / ".incoming" / "lab-20261101T120000Z.files" / "images"
     left.mkdir(parents=True)
