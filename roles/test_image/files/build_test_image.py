@@ -150,6 +150,14 @@ while :; do sleep 3600; done
 """
 
 
+def without_boot_signature(kernel: bytes) -> bytes:
+    """Return a kernel without the signature of a boot sector, which QEMU does not need.
+
+    With it, Nova takes a kernel for a disk with an invalid partition table when it migrates an instance live, and refuses it.
+    """
+    return kernel[:510] + bytes(2) + kernel[512:] if kernel[510:512] == b"\x55\xaa" else kernel
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("directory", type=pathlib.Path, help="directory for the files")
@@ -161,7 +169,7 @@ def main() -> None:
         folder = pathlib.Path(place)
         packages = download(folder)
         made = {
-            "vmlinuz": find(folder / "unpacked", "vmlinuz-*").read_bytes(),
+            "vmlinuz": without_boot_signature(find(folder / "unpacked", "vmlinuz-*").read_bytes()),
             "initrd": gzip.compress(archive(root(folder, INIT)), 6, mtime=0),
             # the servers boot from kernel and initramfs, but Nova requires a disk
             "raw": bytes(1 << 20),

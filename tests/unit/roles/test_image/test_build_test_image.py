@@ -53,3 +53,11 @@ def test_only_keys_are_accepted_and_the_manifest_is_last() -> None:
     text = (ROOT / "roles/test_image/files/build_test_image.py").read_text("utf-8")
     assert "dropbear -r /etc/dropbear/dropbear_ed25519_host_key -s\n" in text
     assert text.index('{**made, "json"') > text.index("made = {")
+
+
+def test_kernel_is_not_taken_for_a_disk() -> None:
+    """A kernel with a boot signature, one without, and nothing else is changed."""
+    kernel = bytes(range(256)) * 4
+    signed = kernel[:510] + b"\x55\xaa" + kernel[512:]
+    assert program().without_boot_signature(signed) == kernel[:510] + bytes(2) + kernel[512:]
+    assert program().without_boot_signature(kernel) == kernel
