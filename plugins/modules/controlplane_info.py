@@ -15,7 +15,7 @@ description:
   - Returns for each service on this host whether its units run, its own state and that of its cluster, and why it is unhealthy.
   - Each query has a timeout, so that a service that hangs does not delay the others.
   - Run it on all hosts of the control plane. The playbook C(reduced.footprint.status) combines the results. The playbooks
-    C(reduced.footprint.rolling_restart) and C(reduced.footprint.add_server) pass them to the filter P(reduced.footprint.controlplane_gate#filter),
+    C(reduced.footprint.rolling_restart) and C(reduced.footprint.add_server) pass them to P(reduced.footprint.controlplane_decision#filter),
     which checks the control plane as a whole before and after a member is changed.
 extends_documentation_fragment:
   - reduced.footprint.attributes
@@ -76,7 +76,7 @@ options:
     default: false
 seealso:
   - module: reduced.footprint.galera_info
-  - plugin: reduced.footprint.controlplane_gate
+  - plugin: reduced.footprint.controlplane_decision
     plugin_type: filter
 """
 

@@ -14,7 +14,7 @@ author:
 description:
   - Changes a key repository file by file, each file atomically, in an order in which keystone never misses a key that it needs while
     it reads the repository.
-  - The filter P(reduced.footprint.keystone_keys_decision#filter) decides the next step from the repositories of all members; the
+  - The filter P(reduced.footprint.service_decision#filter) decides the next step from the repositories of all members; the
     role C(keystone) and the playbook C(rotate_keys) use both.
 extends_documentation_fragment:
   - reduced.footprint.attributes

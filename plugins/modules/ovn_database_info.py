@@ -13,7 +13,7 @@ author:
   - reduced.footprint authors (@reduced-footprint)
 description:
   - Returns the state of the Northbound and the Southbound database of OVN on this host, their clusters, leaders and problems.
-  - Pass the results of all members to the filter P(reduced.footprint.ovn_database_decision#filter) to find the members that have to join.
+  - Pass the results of all members to the filter P(reduced.footprint.service_decision#filter) to find the members that have to join.
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads

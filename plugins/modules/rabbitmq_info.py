@@ -14,7 +14,7 @@ author:
 description:
   - Returns whether the RabbitMQ node of this host is running, its peers, which of them are running, and its problems. For a
     stopped node it returns what the node has saved about its cluster.
-  - Pass the results of all members to the filter P(reduced.footprint.rabbitmq_decision#filter) to find the member that must start
+  - Pass the results of all members to the filter P(reduced.footprint.service_decision#filter) to find the member that must start
     the cluster.
 extends_documentation_fragment:
   - reduced.footprint.attributes
