@@ -24,7 +24,7 @@ def decision_filter(name: str, **decisions: t.Callable[..., t.Any]) -> dict[str,
         try:
             return decisions[decision](given, *arguments, **options)
         except FootprintError as error:
-            raise AnsibleFilterError(f"{decision}: {error}") from None
+            raise AnsibleFilterError(str(error)) from None
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise AnsibleFilterError(f"{name}: the input of {decision} has an unexpected structure: {error!r}.") from None
 

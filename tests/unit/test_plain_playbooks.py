@@ -59,7 +59,7 @@ KNOWN = {
     "tasks/add_server_move.yml": Mass(1, 0, 1, 0),
     "tasks/check_machine.yml": Mass(1, 0, 0, 0),
     "tasks/cloud_bootstrap_identity.yml": Mass(1, 0, 0, 0),
-    "tasks/cloud_bootstrap_steps.yml": Mass(2, 0, 1, 0),
+    "tasks/cloud_bootstrap_steps.yml": Mass(1, 0, 1, 0),
     "tasks/controlplane_lock.yml": Mass(0, 0, 0, 1),
     "tasks/discover_boot.yml": Mass(2, 0, 1, 0),
     "tasks/discover_server.yml": Mass(1, 0, 0, 0),
