@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.plugin_utils.decision import decision_filter
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import decision_module
 
 DOCUMENTATION = r"""
 name: cloud_decision
@@ -103,9 +103,4 @@ def volumes(backends: t.Any, environment: str) -> list[dict[str, t.Any]]:
     ]
 
 
-class FilterModule:
-    """The filter of this file."""
-
-    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Return the filter by name."""
-        return decision_filter("cloud_decision", bootstrap=bootstrap, kolla=kolla, volumes=volumes)
+FilterModule = decision_module("cloud_decision", bootstrap=bootstrap, kolla=kolla, volumes=volumes)

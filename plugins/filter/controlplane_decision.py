@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.plugin_utils.decision import decision_filter
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import decision_module
 
 DOCUMENTATION = r"""
 name: controlplane_decision
@@ -267,12 +267,12 @@ def _journal(schema: t.Any, text: str, variable: str) -> dict[str, t.Any] | None
         raise RefusedError(f"cannot parse the journal: {error}.", hint=f"Remove the file set by {variable}.") from None
 
 
-class FilterModule:
-    """The filter of this file."""
-
-    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Return the filter by name."""
-        return decision_filter(
-            "controlplane_decision", add_server=add_server, gate=gate, maintain_virt_node=maintain_virt_node, replace_controller=replace_controller,
-            replace_server=replace_server, rolling_restart=rolling_restart,
-        )  # fmt: skip
+FilterModule = decision_module(
+    "controlplane_decision",
+    add_server=add_server,
+    gate=gate,
+    maintain_virt_node=maintain_virt_node,
+    replace_controller=replace_controller,
+    replace_server=replace_server,
+    rolling_restart=rolling_restart,
+)

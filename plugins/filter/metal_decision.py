@@ -10,7 +10,7 @@ import pathlib
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from ansible_collections.reduced.footprint.plugins.plugin_utils.decision import decision_filter
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import decision_module
 
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._inventory import model_install
@@ -242,12 +242,12 @@ def _one(install: model_install.Install, variables: Variables) -> dict[str, t.An
     }
 
 
-class FilterModule:
-    """The filter of this file."""
-
-    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Return the filter by name."""
-        return decision_filter(
-            "metal_decision", discovery_problems=discovery_problems, discovery_report=discovery_report, discovery_servers=discovery_servers,
-            discovery_step=discovery_step, install_plan=install_plan, install_step=install_step,
-        )  # fmt: skip
+FilterModule = decision_module(
+    "metal_decision",
+    discovery_problems=discovery_problems,
+    discovery_report=discovery_report,
+    discovery_servers=discovery_servers,
+    discovery_step=discovery_step,
+    install_plan=install_plan,
+    install_step=install_step,
+)

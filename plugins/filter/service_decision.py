@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.plugin_utils.decision import decision_filter
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import decision_module
 
 DOCUMENTATION = r"""
 name: service_decision
@@ -96,9 +96,4 @@ def rabbitmq(
     return decide(members, nodes, force or None, tuple(gone or ()), tuple(witnesses or ())).as_dict()
 
 
-class FilterModule:
-    """The filter of this file."""
-
-    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Return the filter by name."""
-        return decision_filter("service_decision", keystone_keys=keystone_keys, ovn_database=ovn_database, rabbitmq=rabbitmq)
+FilterModule = decision_module("service_decision", keystone_keys=keystone_keys, ovn_database=ovn_database, rabbitmq=rabbitmq)
