@@ -205,10 +205,8 @@ STAGES: dict[str, Patches] = {
         (plan_search, "improve", _no),
     ],
     "interchangeable VMs in the exact search": [(plan_exact._Search, "_kind", _unequal)],
-    "interchangeable servers in the exact search": [(plan_exact._Search, "_server_kinds", lambda self: list(range(len(self.problem.servers))))],
     "bound of quorums": [(plan_exact.Bounds, "_ranks", _no_bound("_ranks"))],
     "bound of moves": [(plan_exact.Bounds, "_moves", _no_bound("_moves"))],
-    "bound of balance": [(plan_exact.Bounds, "_balance", _no_bound("_balance"))],
     "bound of pairs": [(plan_exact.Bounds, "_apart", _no_bound("_apart")), (plan_exact.Bounds, "_spread", _no_bound("_spread"))],
 }
 EXACT = (plan_exact.Bounds, plan_exact._Search)

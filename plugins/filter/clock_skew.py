@@ -48,25 +48,17 @@ _value:
   type: dict
 """
 
-from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_clock import LIMIT, compare_clocks
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import filter_module
 
 
 def clock_skew(clocks: t.Mapping[str, t.Mapping[str, t.Any] | None], limit: float = LIMIT) -> dict[str, t.Any]:
     """Return the result as plain values; see :func:`compare_clocks`."""
-    try:
-        found = compare_clocks(clocks, float(limit))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise AnsibleFilterError(f"clock_skew: expected results of clock_info and a number of seconds: {error!r}") from None
+    found = compare_clocks(clocks, float(limit))
     if found is None:
         return {"ok": True, "text": "less than two hosts were measured", "skew_seconds": 0.0, "uncertainty_seconds": 0.0, "ahead": "", "behind": "",
                 "unsynchronized": []}  # fmt: skip
     return found.as_dict()
 
 
-class FilterModule:
-    """The filters of this file."""
-
-    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Return the filters by name."""
-        return {"clock_skew": clock_skew}
+FilterModule = filter_module("clock_skew", clock_skew)

@@ -57,8 +57,7 @@ _value:
   type: dict
 """
 
-from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import filter_module
 
 
 def controlplane_members(
@@ -67,17 +66,7 @@ def controlplane_members(
     """Return service → its hosts, or environment → service → its hosts; see :func:`members_of` and :func:`environments_of`."""
     from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import environments_of, members_of
 
-    try:
-        return environments_of(groups, hostvars) if environments else members_of(groups, hostvars, hosts)
-    except InputError as error:
-        raise AnsibleFilterError(f"controlplane_members: {error}") from None
-    except (TypeError, AttributeError, KeyError) as error:
-        raise AnsibleFilterError(f"controlplane_members: expected hostvars and groups: {error!r}") from None
+    return environments_of(groups, hostvars) if environments else members_of(groups, hostvars, hosts)
 
 
-class FilterModule:
-    """The filters of this file."""
-
-    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Return the filters by name."""
-        return {"controlplane_members": controlplane_members}
+FilterModule = filter_module("controlplane_members", controlplane_members)

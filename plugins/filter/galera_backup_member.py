@@ -40,25 +40,14 @@ _value:
   type: str
 """
 
-from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import filter_module
 
 
 def galera_backup_member(looks: t.Mapping[str, t.Mapping[str, t.Any] | None], member: str | None = None) -> str:
     """Return the member's name; see :func:`choose_member`."""
     from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_backup import choose_member
 
-    try:
-        return choose_member(looks, member or None)
-    except FootprintError as error:
-        raise AnsibleFilterError(str(error)) from None
-    except (AttributeError, TypeError, ValueError) as error:
-        raise AnsibleFilterError(f"galera_backup_member: expected results of galera_info: {error!r}") from None
+    return choose_member(looks, member or None)
 
 
-class FilterModule:
-    """Filters of this plugin."""
-
-    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Return name → filter."""
-        return {"galera_backup_member": galera_backup_member}
+FilterModule = filter_module("galera_backup_member", galera_backup_member)

@@ -55,7 +55,7 @@ _value:
   type: dict
 """
 
-from ansible.errors import AnsibleFilterError
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import filter_module
 
 
 def galera_decision(
@@ -66,11 +66,8 @@ def galera_decision(
     """Return the decision as plain values; see :func:`decide`."""
     from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import Member, decide, describe
 
-    try:
-        members = {name: Member.from_facts(name, facts) if facts else None for name, facts in looks.items()}
-        voting = {name: _running(seen) if seen else None for name, seen in (witnesses or {}).items()}
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise AnsibleFilterError(f"galera_decision: expected results of galera_info: {error!r}") from None
+    members = {name: Member.from_facts(name, facts) if facts else None for name, facts in looks.items()}
+    voting = {name: _running(seen) if seen else None for name, seen in (witnesses or {}).items()}
     decision = decide(members, force or None, voting)
     # a run that was killed after it had stopped a witness left it so; a host without the unit is not a witness yet
     stopped = [name for name, seen in (witnesses or {}).items() if seen and seen.get("units") and not _running(seen)]
@@ -82,9 +79,4 @@ def _running(seen: t.Mapping[str, t.Any]) -> bool:
     return any(unit["state"] not in ("inactive", "failed") for unit in (seen.get("units") or {}).values())
 
 
-class FilterModule:
-    """Filters of this plugin."""
-
-    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Return name → filter."""
-        return {"galera_decision": galera_decision}
+FilterModule = filter_module("galera_decision", galera_decision)

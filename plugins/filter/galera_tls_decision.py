@@ -47,25 +47,17 @@ _value:
   type: dict
 """
 
-from ansible.errors import AnsibleFilterError
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import filter_module
 
 
 def galera_tls_decision(looks: t.Iterable[t.Mapping[str, t.Any] | None], asked: bool | None = None) -> dict[str, t.Any]:
     """Return the decision as plain values; see :func:`tls_wanted`, :func:`tls_steps` and :func:`tls_changing`."""
     from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_tls import tls_changing, tls_steps, tls_wanted
 
-    try:
-        looks = list(looks)
-        wanted = tls_wanted(None if asked is None else bool(asked), looks)
-        live = [(facts or {}).get("tls") for facts in looks]
-        return {"wanted": wanted, "steps": list(tls_steps(live, wanted)), "changing": tls_changing(live, wanted)}
-    except (AttributeError, TypeError) as error:
-        raise AnsibleFilterError(f"galera_tls_decision: expected results of galera_info: {error!r}") from None
+    looks = list(looks)
+    wanted = tls_wanted(None if asked is None else bool(asked), looks)
+    live = [(facts or {}).get("tls") for facts in looks]
+    return {"wanted": wanted, "steps": list(tls_steps(live, wanted)), "changing": tls_changing(live, wanted)}
 
 
-class FilterModule:
-    """Filters of this plugin."""
-
-    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Return name → filter."""
-        return {"galera_tls_decision": galera_tls_decision}
+FilterModule = filter_module("galera_tls_decision", galera_tls_decision)

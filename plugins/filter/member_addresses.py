@@ -53,8 +53,8 @@ _value:
   elements: str
 """
 
-from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import filter_module
 
 
 def member_addresses(hosts: t.Sequence[str], hostvars: t.Mapping[str, t.Mapping[str, t.Any]], variable: str) -> list[str]:
@@ -62,16 +62,8 @@ def member_addresses(hosts: t.Sequence[str], hostvars: t.Mapping[str, t.Mapping[
     from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_address
 
     if isinstance(hosts, str) or not isinstance(hosts, t.Sequence):
-        raise AnsibleFilterError(f"member_addresses: expected a list of hosts, got {hosts!r}")
-    try:
-        return plan_address.member_addresses(hosts, hostvars, variable)
-    except InputError as error:
-        raise AnsibleFilterError(f"member_addresses: {error}") from None
+        raise InputError(f"member_addresses: expected a list of hosts, got {hosts!r}.")
+    return plan_address.member_addresses(hosts, hostvars, variable)
 
 
-class FilterModule:
-    """The filters of this file."""
-
-    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Return the filters by name."""
-        return {"member_addresses": member_addresses}
+FilterModule = filter_module("member_addresses", member_addresses)

@@ -47,23 +47,14 @@ _value:
   sample: "\n[DEFAULT]\ndebug = True\n"
 """
 
-from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import filter_module
 
 
 def openstack_settings(settings: t.Mapping[str, t.Any], path: str = "settings") -> str:
     """Return the text of the file."""
     from ansible_collections.reduced.footprint.plugins.module_utils._service.plan_settings import text_of
 
-    try:
-        return text_of(settings, path)
-    except InputError as error:
-        raise AnsibleFilterError(f"openstack_settings: {error}") from None
+    return text_of(settings, path)
 
 
-class FilterModule:
-    """Filters of this plugin."""
-
-    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Return name → filter."""
-        return {"openstack_settings": openstack_settings}
+FilterModule = filter_module("openstack_settings", openstack_settings)

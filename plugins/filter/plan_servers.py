@@ -63,7 +63,7 @@ _value:
   elements: dict
 """
 
-from ansible.errors import AnsibleFilterError
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import filter_module
 
 
 def plan_servers(
@@ -76,15 +76,7 @@ def plan_servers(
     """Return the servers as plain values; see :func:`servers_from_variables`."""
     from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.plan_facts import servers_from_variables
 
-    try:
-        return servers_from_variables(hostvars, servers, vms or {}, nodes or {}, copies)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise AnsibleFilterError(f"plan_servers: invalid variables of servers: {error!r}") from None
+    return servers_from_variables(hostvars, servers, vms or {}, nodes or {}, copies)
 
 
-class FilterModule:
-    """The filters of this plugin."""
-
-    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Return the filters by name."""
-        return {"plan_servers": plan_servers}
+FilterModule = filter_module("plan_servers", plan_servers)

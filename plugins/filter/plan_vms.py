@@ -62,8 +62,8 @@ _value:
   elements: dict
 """
 
-from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import filter_module
 
 
 def plan_vms(
@@ -82,13 +82,6 @@ def plan_vms(
         return [*as_list(given, "vms"), *master_vm(hostvars, servers, vms or {}, destination)] if isinstance(given, (list, str)) else given
     except FootprintError:
         return given
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise AnsibleFilterError(f"plan_vms: invalid variables of servers: {error!r}") from None
 
 
-class FilterModule:
-    """The filters of this plugin."""
-
-    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Return the filters by name."""
-        return {"plan_vms": plan_vms}
+FilterModule = filter_module("plan_vms", plan_vms)

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import typing as t
-
 DOCUMENTATION = r"""
 name: same_authority
 short_description: Compare certificate authorities (CAs) by their names and keys
@@ -41,25 +39,14 @@ _value:
   type: bool
 """
 
-from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import filter_module
 
 
 def same_authority(present: str, wanted: str) -> bool:
     """Return whether two authorities are the same; see :func:`run_certificate.same_authority`."""
     from ansible_collections.reduced.footprint.plugins.module_utils._certificate import run_certificate
 
-    try:
-        return run_certificate.same_authority(present, wanted)
-    except FootprintError as error:
-        raise AnsibleFilterError(f"same_authority: {error}") from None
-    except AttributeError:
-        raise AnsibleFilterError("same_authority: expected two texts in PEM format.") from None
+    return run_certificate.same_authority(present, wanted)
 
 
-class FilterModule:
-    """The filters of this plugin."""
-
-    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Return the filters by name."""
-        return {"same_authority": same_authority}
+FilterModule = filter_module("same_authority", same_authority)

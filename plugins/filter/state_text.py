@@ -44,7 +44,8 @@ _value:
   sample: '{"schema": 1, "step": "Create the database"}'
 """
 
-from ansible.errors import AnsibleFilterError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import filter_module
 
 
 def state_text(values: t.Mapping[str, t.Any], kind: str) -> str:
@@ -52,16 +53,8 @@ def state_text(values: t.Mapping[str, t.Any], kind: str) -> str:
     from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import KINDS
 
     if kind not in KINDS:
-        raise AnsibleFilterError(f"state_text: unknown kind {kind!r}; expected one of {', '.join(KINDS)}.")
-    try:
-        return json.dumps(KINDS[kind].mark(values), sort_keys=True) + "\n"
-    except TypeError as error:
-        raise AnsibleFilterError(f"state_text: expected a mapping of plain values: {error}.") from None
+        raise InputError(f"state_text: unknown kind {kind!r}; expected one of {', '.join(KINDS)}.")
+    return json.dumps(KINDS[kind].mark(values), sort_keys=True) + "\n"
 
 
-class FilterModule:
-    """The filters of this plugin."""
-
-    def filters(self) -> dict[str, t.Callable[..., t.Any]]:
-        """Return the filters by name."""
-        return {"state_text": state_text}
+FilterModule = filter_module("state_text", state_text)

@@ -15,7 +15,7 @@ description:
   - Returns for each service on this host whether its units run, its own state and that of its cluster, and why it is unhealthy.
   - Each query has a timeout, so that a service that hangs does not delay the others.
   - Run it on all hosts of the control plane. The playbook C(reduced.footprint.status) combines the results. The playbooks
-    C(reduced.footprint.rolling_restart) and C(reduced.footprint.add_server) pass them to the filter P(reduced.footprint.controlplane_gate#filter),
+    C(reduced.footprint.rolling_restart) and C(reduced.footprint.add_server) pass them to P(reduced.footprint.controlplane_decision#filter),
     which checks the control plane as a whole before and after a member is changed.
 extends_documentation_fragment:
   - reduced.footprint.attributes
@@ -76,7 +76,7 @@ options:
     default: false
 seealso:
   - module: reduced.footprint.galera_info
-  - plugin: reduced.footprint.controlplane_gate
+  - plugin: reduced.footprint.controlplane_decision
     plugin_type: filter
 """
 
@@ -141,14 +141,7 @@ controlplane:
     waited_seconds:
       description: Seconds the module waited.
       type: float
-error:
-  description: The error.
-  returned: failure
-  type: dict
-  contains:
-    message: {description: The problem., type: str, returned: always}
-    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
-    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
+error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -14,7 +14,7 @@ author:
 description:
   - Changes a key repository file by file, each file atomically, in an order in which keystone never misses a key that it needs while
     it reads the repository.
-  - The filter P(reduced.footprint.keystone_keys_decision#filter) decides the next step from the repositories of all members; the
+  - The filter P(reduced.footprint.service_decision#filter) decides the next step from the repositories of all members; the
     role C(keystone) and the playbook C(rotate_keys) use both.
 extends_documentation_fragment:
   - reduced.footprint.attributes
@@ -75,14 +75,7 @@ fingerprints:
   description: Mapping of number to fingerprint after the change. In check mode, fingerprints of new keys differ from those of the real run.
   returned: success
   type: dict
-error:
-  description: The error.
-  returned: failure
-  type: dict
-  contains:
-    message: {description: The problem., type: str, returned: always}
-    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
-    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
+error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -13,7 +13,7 @@ author:
   - reduced.footprint authors (@reduced-footprint)
 description:
   - Returns the state of the Northbound and the Southbound database of OVN on this host, their clusters, leaders and problems.
-  - Pass the results of all members to the filter P(reduced.footprint.ovn_database_decision#filter) to find the members that have to join.
+  - Pass the results of all members to the filter P(reduced.footprint.service_decision#filter) to find the members that have to join.
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
@@ -64,14 +64,7 @@ ovn_database:
         C(role), C(term), C(leader) (address of the leader, empty without a majority), C(servers) (addresses) and C(silent) (servers that do not answer
         the leader; on the leader only).
       type: dict
-error:
-  description: The error.
-  returned: failure
-  type: dict
-  contains:
-    message: {description: The problem., type: str, returned: always}
-    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
-    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
+error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -14,7 +14,7 @@ author:
 description:
   - Creates or joins the cluster of each database, starts its server and waits until it follows a leader.
   - A member that has data of the cluster is only started. No database is created because a file is missing, unless this is requested.
-  - The steps of a member are returned by the filter P(reduced.footprint.ovn_database_decision#filter).
+  - The steps of a member are returned by the filter P(reduced.footprint.service_decision#filter).
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
@@ -65,14 +65,7 @@ databases:
   description: State of the databases after the change, as C(databases) of RV(reduced.footprint.ovn_database_info#module:ovn_database).
   returned: success
   type: dict
-error:
-  description: The error.
-  returned: failure
-  type: dict
-  contains:
-    message: {description: The problem., type: str, returned: always}
-    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
-    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
+error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
 from ansible.module_utils.basic import AnsibleModule

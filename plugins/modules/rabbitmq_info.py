@@ -14,7 +14,7 @@ author:
 description:
   - Returns whether the RabbitMQ node of this host is running, its peers, which of them are running, and its problems. For a
     stopped node it returns what the node has saved about its cluster.
-  - Pass the results of all members to the filter P(reduced.footprint.rabbitmq_decision#filter) to find the member that must start
+  - Pass the results of all members to the filter P(reduced.footprint.service_decision#filter) to find the member that must start
     the cluster.
 extends_documentation_fragment:
   - reduced.footprint.attributes
@@ -137,14 +137,7 @@ rabbitmq:
       description: Names in O(peers) that do not resolve to the expected address.
       type: list
       elements: str
-error:
-  description: The error.
-  returned: failure
-  type: dict
-  contains:
-    message: {description: The problem., type: str, returned: always}
-    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
-    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
+error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
 from ansible.module_utils.basic import AnsibleModule

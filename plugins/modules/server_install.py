@@ -147,14 +147,7 @@ host_key:
   returned: success
   type: str
   sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEcx...
-error:
-  description: The error.
-  returned: failure
-  type: dict
-  contains:
-    message: {description: The problem., type: str, returned: always}
-    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
-    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
+error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
 from ansible.module_utils.basic import AnsibleModule

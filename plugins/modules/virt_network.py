@@ -197,14 +197,7 @@ addresses:
   returned: success
   type: dict
   sample: {bond0: [], bond0.200: [], br-admin: [192.0.2.11/24], br-tenant: []}
-error:
-  description: The error.
-  returned: failure
-  type: dict
-  contains:
-    message: {description: The problem., type: str, returned: always}
-    path: {description: Path of the invalid value in the options or on the host. Null for other errors., type: str, returned: always}
-    hint: {description: How to fix it. Null if unknown., type: str, returned: always}
+error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -38,6 +38,18 @@ class CloudLab(ControllersLab):
         assert done.rc == 0, f"{name} failed:\n{done.output[-6000:]}"
         return done
 
+    def deploy(self, nics: t.Mapping[str, str], reuse: bool, again: t.Sequence[str]) -> None:
+        """Deploy servers with instances and controllers, unless the lab is reused, then run playbooks again, which must change nothing."""
+        if not reuse:
+            self.succeeds("provision_virt")
+            self.set_tunnels(nics)
+            self.succeeds("deploy_controllers")
+            self.succeeds("provision_compute")
+        self.set_tunnels(nics)
+        for name in again:
+            done = self.succeeds(name)
+            assert done.changed == 0, done.changed_tasks()
+
     # tunnels ------------------------------------------------------------------------------------------------------------
 
     @staticmethod

@@ -25,8 +25,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(ROOT / "lab"), str(ROOT / "tests" / "e2e"), str(ROOT / "tests" / "support"), str(ROOT / "tests" / "controllers"), str(HERE)]
 
+from cloud_client import Cloud  # noqa: E402
 from cloud_lab import CloudLab  # noqa: E402
 from controllers_lab import SERVERS  # noqa: E402
+from tenant import Tenant  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -43,3 +45,18 @@ def lab(keep_lab: bool) -> t.Iterator[CloudLab]:
     yield it
     if not found and not keep_lab:
         it.command("down")
+
+
+@pytest.fixture(scope="module")
+def cloud(lab: CloudLab, reuse_lab: bool) -> Cloud:
+    """All services on three controllers."""
+    lab.write_inventory(variables={"footprint_cloud": True, "footprint_components": None})
+    if not reuse_lab:
+        lab.succeeds("deploy_controllers")
+    return Cloud(lab)
+
+
+@pytest.fixture(scope="module")
+def tenant(lab: CloudLab) -> Tenant:
+    """A tenant, after cloud_bootstrap."""
+    return Tenant(Cloud(lab))

@@ -11,20 +11,19 @@ recorded in tests/output/controllers/LAB/compute_servers.json.
 from __future__ import annotations
 
 import contextlib
-import json
 import subprocess
 import time
 import typing as t
 
 import pytest
-from cloud_client import Cloud
 from cloud_lab import CLOUD, CloudLab
-from controllers_lab import LOGS
+from controllers_lab import notes
 from rflab import openstack_client
 from support import eventually
 from tenant import Client, Instance, Tenant, connects, resources
 
 pytestmark = pytest.mark.chapter
+note = notes("compute_servers")
 SERVERS, WITNESS = ("metal1", "metal2"), "metal3"
 #: The NIC of tunnels, a bridge on servers.
 NICS = {**dict.fromkeys(SERVERS, "br-admin"), WITNESS: "eno1"}
@@ -44,26 +43,12 @@ def inventory(lab: CloudLab) -> None:
 
 
 def test_two_servers_and_a_witness_are_deployed_and_stay(lab: CloudLab, reuse_lab: bool) -> None:
-    if not reuse_lab:
-        lab.succeeds("provision_virt")
-        lab.set_tunnels(NICS)
-        lab.succeeds("deploy_controllers")
-        lab.succeeds("provision_compute")
-    lab.set_tunnels(NICS)
-    for name in ("provision_compute", "deploy_controllers"):
-        again = lab.succeeds(name)
-        assert again.changed == 0, again.changed_tasks()
+    lab.deploy(NICS, reuse_lab, again=("provision_compute", "deploy_controllers"))
 
 
 def test_resources_are_created(lab: CloudLab) -> None:
     lab.succeeds([{"hosts": SERVERS[0], "gather_facts": False, "roles": [{"role": "reduced.footprint.test_image"}]}])
     lab.succeeds("cloud_bootstrap", extra=openstack_client.variables())
-
-
-@pytest.fixture(scope="module", name="tenant")
-def fixture_tenant(lab: CloudLab) -> Tenant:
-    """A tenant, after cloud_bootstrap."""
-    return Tenant(Cloud(lab))
 
 
 @pytest.fixture(scope="module", name="instances")
@@ -74,17 +59,6 @@ def fixture_instances(lab: CloudLab, tenant: Tenant) -> dict[str, Instance]:
     reached = {host: round(eventually(f"{host}'s instance answers", lambda one=one: connects(one.address), 300), 1) for host, one in found.items()}
     note("instances", active_seconds={host: one.seconds for host, one in found.items()}, reached_seconds_after=reached)
     return found
-
-
-def note(what: str, **figures: t.Any) -> None:
-    """Record figures for the report."""
-    path = LOGS / "compute_servers.json"
-    LOGS.mkdir(parents=True, exist_ok=True)
-    there = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    with open("/proc/loadavg", encoding="ascii") as file:
-        figures["load"] = float(file.read().split()[0])
-    path.write_text(json.dumps({**there, what: figures}, indent=2) + "\n", encoding="utf-8")
-    print(json.dumps({what: figures}, indent=2))
 
 
 def holder(lab: CloudLab, *asked: str) -> str:

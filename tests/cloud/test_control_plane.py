@@ -21,15 +21,6 @@ pytestmark = pytest.mark.chapter
 FOLDER = "/var/lib/glance/images"
 
 
-@pytest.fixture(scope="module", name="cloud")
-def fixture_cloud(lab: CloudLab, reuse_lab: bool) -> Cloud:
-    """All services on three controllers."""
-    lab.write_inventory(variables={"footprint_cloud": True, "footprint_components": None})
-    if not reuse_lab:
-        lab.succeeds("deploy_controllers")
-    return Cloud(lab)
-
-
 def test_second_run_changes_nothing(lab: CloudLab, cloud: Cloud) -> None:
     assert cloud.token
     again = lab.succeeds("deploy_controllers")

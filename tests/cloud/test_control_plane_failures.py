@@ -18,10 +18,11 @@ import typing as t
 import pytest
 from cloud_client import REQUESTS, UNANSWERED, Cloud, Operations, Watch
 from cloud_lab import CloudLab
-from controllers_lab import LOGS, SERVERS
+from controllers_lab import SERVERS, notes
 from support import eventually
 
 pytestmark = pytest.mark.chapter
+note = notes("cloud_failures")
 #: Seconds for which clients continue after a kill.
 AFTER = 90
 #: An API may be silent for this long while a database, a queue or OVN chooses another member.
@@ -31,23 +32,10 @@ RECOVERED = 420
 
 
 @pytest.fixture(scope="module", name="cloud")
-def fixture_cloud(lab: CloudLab, reuse_lab: bool) -> Cloud:
-    """All services on three controllers."""
-    lab.write_inventory(variables={"footprint_cloud": True, "footprint_components": None})
-    if not reuse_lab:
-        lab.succeeds("deploy_controllers")
-    cloud = Cloud(lab)
+def fixture_cloud(cloud: Cloud) -> Cloud:
+    """Without what an interrupted run has left."""
     Operations(cloud).remove()
     return cloud
-
-
-def note(what: str, **figures: t.Any) -> None:
-    """Record figures for the report."""
-    path = LOGS / "cloud_failures.json"
-    LOGS.mkdir(parents=True, exist_ok=True)
-    there = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    path.write_text(json.dumps({**there, what: figures}, indent=2) + "\n", encoding="utf-8")
-    print(json.dumps({what: figures}, indent=2))
 
 
 def whole(lab: CloudLab) -> bool:

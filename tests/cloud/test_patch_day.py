@@ -10,15 +10,14 @@ The figures are recorded in tests/output/controllers/LAB/patch_day.json.
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 import typing as t
 
 import pytest
 from capture import Capture
-from cloud_client import COMPUTE, Cloud
+from cloud_client import COMPUTE
 from cloud_lab import CLOUD, CloudLab
-from controllers_lab import LOGS
+from controllers_lab import notes
 from intruder import connects as opens
 from rflab import openstack_client
 from rflab.plays import PlayRun
@@ -26,6 +25,7 @@ from support import eventually
 from tenant import Client, Instance, Tenant, connects, resources
 
 pytestmark = pytest.mark.chapter
+note = notes("patch_day")
 SERVERS = ("metal1", "metal2")
 NICS = dict.fromkeys(SERVERS, "br-admin")
 GROUPS = {"controller": SERVERS[:1], "virt": SERVERS, "compute": SERVERS}
@@ -42,27 +42,13 @@ def inventory(lab: CloudLab) -> None:
 
 
 def test_two_servers_are_deployed_and_stay(lab: CloudLab, reuse_lab: bool) -> None:
-    if not reuse_lab:
-        lab.succeeds("provision_virt")
-        lab.set_tunnels(NICS)
-        lab.succeeds("deploy_controllers")
-        lab.succeeds("provision_compute")
-    lab.set_tunnels(NICS)
     # the settings of libvirt have two owners
-    for name in ("provision_virt", "provision_compute"):
-        again = lab.succeeds(name)
-        assert again.changed == 0, again.changed_tasks()
+    lab.deploy(NICS, reuse_lab, again=("provision_virt", "provision_compute"))
 
 
 def test_resources_are_created(lab: CloudLab) -> None:
     lab.succeeds([{"hosts": SERVERS[0], "gather_facts": False, "roles": [{"role": "reduced.footprint.test_image"}]}])
     lab.succeeds("cloud_bootstrap", extra=openstack_client.variables())
-
-
-@pytest.fixture(scope="module", name="tenant")
-def fixture_tenant(lab: CloudLab) -> Tenant:
-    """A tenant, after cloud_bootstrap."""
-    return Tenant(Cloud(lab))
 
 
 @pytest.fixture(scope="module", name="instances")
@@ -73,16 +59,6 @@ def fixture_instances(tenant: Tenant) -> dict[str, Instance]:
     for one in found.values():
         eventually(f"{one.address} answers", lambda one=one: connects(one.address), 300)
     return found
-
-
-def note(what: str, **figures: t.Any) -> None:
-    """Record figures for the report."""
-    path = LOGS / "patch_day.json"
-    there = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    with open("/proc/loadavg", encoding="ascii") as file:
-        figures["load"] = float(file.read().split()[0])
-    path.write_text(json.dumps({**there, what: figures}, indent=2) + "\n", encoding="utf-8")
-    print(json.dumps({what: figures}, indent=2))
 
 
 def places(tenant: Tenant, instances: t.Mapping[str, Instance]) -> dict[str, str]:

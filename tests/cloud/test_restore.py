@@ -23,15 +23,6 @@ CONFIGURATION = [
 REPAIR = ["runuser", "-u", "neutron", "--", "neutron-ovn-db-sync-util", *CONFIGURATION, "--ovn-neutron_sync_mode=repair"]
 
 
-@pytest.fixture(scope="module", name="cloud")
-def fixture_cloud(lab: CloudLab, reuse_lab: bool) -> Cloud:
-    """All services on three controllers."""
-    lab.write_inventory(variables={"footprint_cloud": True, "footprint_components": None})
-    if not reuse_lab:
-        lab.succeeds("deploy_controllers")
-    return Cloud(lab)
-
-
 def network(cloud: Cloud, name: str) -> str:
     """Create a network with a subnet and return its ID."""
     made = str(cloud.send(NETWORK, "/v2.0/networks", network={"name": name})["network"]["id"])

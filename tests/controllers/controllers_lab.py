@@ -30,6 +30,20 @@ EVENTS = "CREATE TABLE IF NOT EXISTS footprint.events (n BIGINT PRIMARY KEY, at 
 WRITER_PASSWORD = "{{ lookup('ansible.builtin.file', inventory_dir ~ '/../writer-password') }}"
 
 
+def notes(report: str) -> t.Callable[..., None]:
+    """Return a function that records figures for a report, with the load of this machine."""
+
+    def note(what: str, **figures: t.Any) -> None:
+        path = LOGS / f"{report}.json"
+        LOGS.mkdir(parents=True, exist_ok=True)
+        there = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        figures["load"] = os.getloadavg()[0]
+        path.write_text(json.dumps({**there, what: figures}, indent=2) + "\n", "utf-8")
+        print(json.dumps({what: figures}, indent=2))
+
+    return note
+
+
 class ControllersLab(Lab):
     """The lab with a separate inventory: metal1 to metal3 are the group ``controller``.
 

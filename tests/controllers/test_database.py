@@ -16,10 +16,11 @@ import typing as t
 
 import pytest
 from connecting import Connecting
-from controllers_lab import LOGS, SERVERS, ControllersLab
+from controllers_lab import ControllersLab, SERVERS, notes
 from support import eventually
 
 pytestmark = pytest.mark.chapter
+note = notes("database")
 
 GRASTATE = "/var/lib/mysql/grastate.dat"
 PLAY = [
@@ -37,14 +38,6 @@ def deploy(lab: ControllersLab, **variables: t.Any) -> t.Any:
     done = lab.play(PLAY, variables=variables)
     assert done.rc == 0, done.output[-6000:]
     return done
-
-
-def note(what: str, **figures: t.Any) -> None:
-    """Record figures for the report."""
-    path = LOGS / "database.json"
-    LOGS.mkdir(parents=True, exist_ok=True)
-    there = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    path.write_text(json.dumps({**there, what: figures}, indent=2) + "\n", encoding="utf-8")
 
 
 def stop(lab: ControllersLab, *hosts: str) -> None:

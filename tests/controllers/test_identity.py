@@ -19,13 +19,14 @@ import time
 import typing as t
 
 import pytest
-from controllers_lab import LOGS, SERVERS, ControllersLab
+from controllers_lab import ControllersLab, SERVERS, notes
 from support import eventually, sql
 from token_client import Client, Load, Refused, read_openrc
 
 from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
 
 pytestmark = pytest.mark.chapter
+note = notes("identity")
 
 ROLES = ("galera", "load_balancer", "memcached", "keystone")
 PLAY = [{"hosts": "controller", "gather_facts": False, "any_errors_fatal": True, "roles": [f"reduced.footprint.{name}" for name in ROLES]}]
@@ -33,14 +34,6 @@ BEHIND = [f"reduced.footprint.{name}" for name in ROLES if name not in ("galera"
 EDGE = [{"hosts": "controller", "gather_facts": False, "any_errors_fatal": True, "roles": BEHIND}]
 REPOSITORIES = ("/etc/keystone/fernet-keys", "/etc/keystone/credential-keys")
 KEPT: dict[str, t.Any] = {}
-
-
-def note(what: str, **figures: t.Any) -> None:
-    """Record figures for the report."""
-    path = LOGS / "identity.json"
-    LOGS.mkdir(parents=True, exist_ok=True)
-    there = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    path.write_text(json.dumps({**there, what: figures}, indent=2) + "\n", encoding="utf-8")
 
 
 def secrets(lab: ControllersLab) -> pathlib.Path:

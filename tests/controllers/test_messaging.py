@@ -16,10 +16,11 @@ import time
 import typing as t
 
 import pytest
-from controllers_lab import LOGS, SERVERS, ControllersLab
+from controllers_lab import ControllersLab, SERVERS, notes
 from support import eventually
 
 pytestmark = pytest.mark.chapter
+note = notes("messaging")
 
 CLIENT = "laptop"
 QUEUE = "notifications.info"
@@ -59,14 +60,6 @@ def refused(lab: ControllersLab, **options: t.Any) -> str:
     done = lab.play(PLAY, **options)
     assert done.rc != 0, done.output[-6000:]
     return " ".join(done.output.split())
-
-
-def note(what: str, **figures: t.Any) -> None:
-    """Record figures for the report."""
-    path = LOGS / "messaging.json"
-    LOGS.mkdir(parents=True, exist_ok=True)
-    there = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    path.write_text(json.dumps({**there, what: figures}, indent=2) + "\n", encoding="utf-8")
 
 
 def status(lab: ControllersLab, host: str) -> dict[str, t.Any]:

@@ -21,7 +21,7 @@ from unittest import mock
 
 from lxml import etree
 
-from ansible_collections.reduced.footprint.plugins.filter.maintenance_plan import maintenance_plan
+from ansible_collections.reduced.footprint.plugins.filter.controlplane_decision import maintain_virt_node
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_rolling, run_run_lock, run_write_probe
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_backup import Backup
@@ -150,7 +150,7 @@ def maintenance(journal: str = "") -> dict[str, t.Any]:
     looks = {name: look(name == "c1") for name in CONTROLLERS}
     places = dict(zip(CONTROLLERS, ("metal1", "metal2", "metal3")))
     vms = [{"name": "c1", "id": "c1", "state": "running", "hypervisor": "qemu"}]
-    return maintenance_plan(looks, ["metal1"], server="metal1", environments={"": {"galera": CONTROLLERS}}, vms=vms, places=places, journal=journal)
+    return maintain_virt_node(looks, ["metal1"], server="metal1", environments={"": {"galera": CONTROLLERS}}, vms=vms, places=places, journal=journal)
 
 
 def rolling(journal: t.Any = None) -> plan_rolling.Plan:

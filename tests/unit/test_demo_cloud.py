@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import pathlib
 import re
 import shutil
@@ -17,6 +15,8 @@ import typing as t
 
 import pytest
 import yaml
+
+from tests.support.program import load
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 #: What is the same in the inventories of the guide and of the demo.
@@ -28,12 +28,7 @@ def fixture_demo(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     monkeypatch.setenv("LAB_RELEASE", "bookworm")
     monkeypatch.setenv("LAB_NETWORK", "10.0.0.0/24")
     monkeypatch.syspath_prepend(str(ROOT / "lab"))
-    loader = importlib.machinery.SourceFileLoader("demo_cloud", str(ROOT / "lab" / "demo-cloud"))
-    spec = importlib.util.spec_from_loader("demo_cloud", loader)
-    assert spec
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
+    return load("lab/demo-cloud")
 
 
 class Files(t.NamedTuple):

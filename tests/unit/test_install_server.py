@@ -15,7 +15,7 @@ import yaml
 
 from tests.support.control_node import ROOT, ControlNode
 
-FILES = ("install_boot", "install_boot_device", "install_server_steps", "install_write")
+FILES = ("install_boot", "install_boot_device", "install_server_steps", "install_write", "shut_down_server")
 
 
 @pytest.fixture(name="control")

@@ -33,7 +33,7 @@ RUN = re.compile(r"\brun\(\"reduced\.footprint\.(\w+)\"|\bROOT / \"((?:playbooks
         ("playbooks/tasks/controlplane_lock.yml", {"database_playbooks", "maintain_virt_node", "rolling_restart", "replace_server"}),
         ("plugins/modules/controlplane_lock.py", {"database_playbooks", "rolling_restart", "remove_virt_node", "replace_server"}),
         ("plugins/action/controlplane_lock.py", {"rolling_restart"}),
-        ("plugins/filter/maintenance_plan.py", {"maintain_virt_node"}),
+        ("plugins/filter/controlplane_decision.py", {"maintain_virt_node"}),
         ("plugins/module_utils/_controlplane/plan_maintenance.py", {"maintain_virt_node"}),
         ("plugins/lookup/secret.py", {"secret"}),
         ("roles/images/tasks/main.yml", {"images"}),

@@ -6,22 +6,14 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
-import pathlib
 import typing as t
 from xml.etree import ElementTree
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "record-demo"
+from tests.support.program import load
 
 
 def _script() -> t.Any:
-    loader = importlib.machinery.SourceFileLoader("record_demo", str(SCRIPT))
-    spec = importlib.util.spec_from_loader("record_demo", loader)
-    assert spec
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
+    return load("scripts/record-demo")
 
 
 demo = _script()

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pathlib
 import re
 import subprocess
@@ -15,6 +14,8 @@ import typing as t
 
 import pytest
 import yaml
+
+from tests.support.program import load
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "guide"))
@@ -25,11 +26,7 @@ REPOSITORY = "https://github.com/example/example"
 
 
 def _build() -> t.Any:
-    spec = importlib.util.spec_from_file_location("site_build", ROOT / "docs" / "docsite" / "build.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("docs/docsite/build.py")
 
 
 build = _build()

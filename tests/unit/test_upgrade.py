@@ -44,8 +44,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor i
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import parse_record
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_render
-from ansible_collections.reduced.footprint.plugins.filter.discovery_step import discovery_step
-from ansible_collections.reduced.footprint.plugins.filter.rolling_restart_plan import rolling_restart_plan
+from ansible_collections.reduced.footprint.plugins.filter.metal_decision import discovery_step
+from ansible_collections.reduced.footprint.plugins.filter.controlplane_decision import rolling_restart
 from ansible_collections.reduced.footprint.plugins.filter.state_text import state_text
 from tests.support import state_files
 from tests.support.controlplane import look
@@ -176,7 +176,7 @@ def allow_list(home: pathlib.Path, text: bytes) -> t.Any:
 
 def rolling(home: pathlib.Path, text: bytes) -> t.Any:
     looks = {name: look(name == "c1") for name in state_files.CONTROLLERS}
-    found = rolling_restart_plan(looks, {"galera": state_files.CONTROLLERS}, "restart", "galera", text.decode())
+    found = rolling_restart(looks, {"galera": state_files.CONTROLLERS}, "restart", "galera", text.decode())
     if found.get("error"):
         raise RefusedError(found["error"], hint=model_schema.HINT)
     return found["journal"]["began"]

@@ -70,7 +70,7 @@ class Bounds:
         for vm in rest:
             for group in self.problem.groups_of[vm]:
                 left[group] += 1
-        for level in (self._unplaced, self._ranks, self._apart, self._moves, self._spread, self._balance):
+        for level in (self._unplaced, self._ranks, self._apart, self._moves, self._spread, lambda state, *unused: (state.balance,)):
             # as many more VMs cannot get a server: they add nothing to the other levels
             dropped = found[0] - unplaced if found else unplaced
             found.extend(level(state, rest, dropped, left))
@@ -147,25 +147,6 @@ class Bounds:
         undecided = sum(problem.move_cost[vm] for vm in rest)
         return (state.moves - undecided + moves,)
 
-    def _balance(self, state: State, rest: t.Sequence[int], dropped: int, left: t.Sequence[int]) -> tuple[int, ...]:
-        """Relaxation: arbitrarily divisible memory fills the least loaded servers to one level."""
-        problem = self.problem
-        more = sum(sorted(problem.memory[vm] for vm in rest)[: max(0, len(rest) - dropped)])
-        if not more:
-            return (state.balance,)
-        servers = sorted((state.memory[server] * problem.weight[server], server) for server in self.able if problem.weight[server])
-        room, used, level, inside = 0.0, 0, 0.0, 0
-        for position, (load, server) in enumerate(servers):
-            room += 1.0 / problem.weight[server]
-            used += state.memory[server]
-            level, inside = (more + used) / room, position + 1
-            if position + 1 < len(servers) and level <= servers[position + 1][0]:
-                break
-        added = 0.0
-        for load, server in servers[:inside]:
-            added += max(0.0, level * level / problem.weight[server] - problem.weight[server] * state.memory[server] ** 2)
-        return (state.balance + int(added * (1 - 1e-9)) - len(servers),)
-
 
 def _fewest(sizes: t.Sequence[int], over: int) -> int:
     """Return the minimum number of sizes whose sum is at least ``over``."""
@@ -189,7 +170,6 @@ class _Search:
         self.state = State(problem)
         self.kinds = [self._kind(vm) for vm in range(len(problem.vms))]
         self.order = sorted(range(len(problem.vms)), key=self._precedence)
-        self.server_kinds = self._server_kinds()
         self.unplaced = 0
 
     def _kind(self, vm: int) -> t.Any:
@@ -202,18 +182,6 @@ class _Search:
         groups = [self.problem.groups[group] for group in self.problem.groups_of[vm]]
         loose = all(group.kind == SPREAD for group in groups)
         return (len(self.problem.eligible[vm]) != 1, loose, -self.problem.memory[vm], self.kinds[vm], vm)
-
-    def _server_kinds(self) -> list[t.Any]:
-        """Return the kind of each server; empty servers of one kind are interchangeable."""
-        problem = self.problem
-        found: list[t.Any] = []
-        for server in range(len(problem.servers)):
-            referenced = any(problem.current[vm] == server or problem.pinned[vm] == server for vm in range(len(problem.vms)))
-            metal = any(group.metal.get(server) for group in problem.groups)
-            who = tuple(vm for vm in range(len(problem.vms)) if server in problem.eligible[vm])
-            pools = tuple(sorted(problem.pool_limit[server].items()))
-            found.append(server if referenced or metal else (problem.memory_limit[server], problem.vcpu_limit[server], pools, who))
-        return found
 
     def run(self) -> bool:
         """Return whether the search was complete, so that the best placement is proven."""
@@ -248,15 +216,10 @@ class _Search:
         return done
 
     def _choices(self, vm: int, least: int) -> list[int]:
-        found, seen = [], set()
+        found = []
         for server in self.problem.eligible[vm]:
-            if server < least or not self.state.fits(vm, server):
-                continue
-            if not self.state.on[server]:
-                if self.server_kinds[server] in seen:
-                    continue
-                seen.add(self.server_kinds[server])
-            self.state.put(vm, server)
-            found.append((self.state.cost(), server))
-            self.state.take(vm)
+            if server >= least and self.state.fits(vm, server):
+                self.state.put(vm, server)
+                found.append((self.state.cost(), server))
+                self.state.take(vm)
         return [server for unused, server in sorted(found)]

@@ -2,31 +2,31 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The filter ``cloud_plan`` and the lookup ``cloud_client``."""
+"""The filter ``cloud_decision`` and the lookup ``cloud_client``."""
 
 from __future__ import annotations
 
 import pytest
-from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.filter.cloud_plan import cloud_plan
+from ansible_collections.reduced.footprint.plugins.filter.cloud_decision import bootstrap
 from ansible_collections.reduced.footprint.plugins.lookup import cloud_client
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
 LISTS = {"flavors": [{"name": "small", "ram": "512 MiB"}]}
 
 
 def test_nothing_is_planned_without_the_state() -> None:
-    assert cloud_plan(LISTS, {})["lines"] == []
+    assert bootstrap(LISTS, {})["lines"] == []
 
 
 def test_plan() -> None:
-    found = cloud_plan(LISTS, {}, [], {"flavors": []})
+    found = bootstrap(LISTS, {}, [], {"flavors": []})
     assert found["lines"] == ["flavors: create small"]
     assert found["actions"]["flavors"][0]["ram"] == 512
 
 
 def test_invalid_list() -> None:
-    with pytest.raises(AnsibleFilterError, match=r"cloud_bootstrap_flavors\[0\].rma: is not a known key. Did you mean ram\?"):
-        cloud_plan({"flavors": [{"name": "small", "rma": 1}]}, {})
+    with pytest.raises(InputError, match=r"cloud_bootstrap_flavors\[0\].rma: is not a known key. Did you mean ram\?"):
+        bootstrap({"flavors": [{"name": "small", "rma": 1}]}, {})
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pathlib
 import typing as t
 
 import pytest
+import yaml
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
@@ -28,9 +29,9 @@ KOLLA = {"c1": {"ansible_host": "192.0.2.1", "ansible_facts": FACTS, "export_kol
 LOOKS = {"c1": {}}
 FOUND = {"metal1": [{"id": "c1", "name": "c1", "uuid": "u", "cluster": "lab", "state": "running"}]}
 AUTHORITY = io_certificates.make_authority("galera/ca", 0, 10).certificate
-#: What is piped into the filter, its arguments, and what its answer must contain.
+#: Filter, and the decision of one that makes several: what is piped into it, its arguments, and what its answer must contain.
 CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
-    "add_server_steps": (
+    "controlplane_decision add_server": (
         {"moves": [], "ha_grade": "none", "placements": [], "feasible": True},
         (FOUND, {"metal1": []}, {"c1": "metal2"}, "lab"),
         lambda found: found["steps"] == [] and found["places"] == {"c1": "metal1"} and found["listed"],
@@ -40,12 +41,12 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         (2.0,),
         lambda found: not found["ok"] and (found["ahead"], found["behind"]) == ("c1", "c2"),
     ),
-    "cloud_plan": (
+    "cloud_decision bootstrap": (
         {"projects": [{"name": "red"}]},
         (HOSTVARS, [], {"projects": []}),
         lambda found: found["lines"] == ["projects: create red"] and found["actions"]["projects"][0]["name"] == "red",
     ),
-    "controlplane_gate": (
+    "controlplane_decision gate": (
         LOOKS,
         (MEMBERS, ["galera"], [], {"sizes": {"galera": 1}}, True),
         lambda found: not found["ok"] and "galera on c1: does not answer" in found["why"],
@@ -57,23 +58,31 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         (True,),
         lambda found: found == {"wanted": True, "steps": ["both", "on"], "changing": True},
     ),
-    "keystone_keys_decision": ({"c1": {"fingerprints": {}}}, (), lambda found: found["action"] == "create" and found["leader"] == "c1"),
-    "kolla_export": (
+    "service_decision keystone_keys": ({"c1": {"fingerprints": {}}}, (), lambda found: found["action"] == "create" and found["leader"] == "c1"),
+    "cloud_decision kolla": (
         "[control]\nx\n[network]\n[compute]\n[monitoring]\n[storage]\n[all:children]\ncontrol\n",
         (KOLLA, {"control": ["c1"], "compute": ["c1"]}, [], "192.0.2.20"),
         lambda found: "c1 ansible_host=192.0.2.1 network_interface=eth0 neutron_external_interface=eth1" in found["inventory"],
     ),
-    "discovery_problems": (
+    "metal_decision discovery_problems": (
         {"system": {"uuid": "u1"}, "nics": [{"mac": "52:54:00:00:00:01"}]},
-        ("metal1", "192.0.2.11", ".discovered", "52:54:00:00:00:02"),
+        ("metal1", "192.0.2.11", "/nonexistent", "52:54:00:00:00:02"),
         lambda found: len(found) == 1 and "has no network card 52:54:00:00:00:02" in found[0],
     ),
-    "discovery_report": ({"metal1": ""}, ({}, {"metal1": "no answer"}), lambda found: found["lines"] == ["FAILED metal1: no answer"] and not found["ok"]),
-    "discovery_servers": ({"metal1": {"address": "a"}, "metal2": None}, (), lambda found: found == {"servers": ["metal1"], "restart": []}),
-    "discovery_step": ("metal1", ("off",), lambda found: found == {"action": "boot", "reason": "it is off"}),
-    "install_plan": ({"metal1": {}}, (), lambda found: "no server has the key install" in found["error"]),
-    "install_step": ("metal1", ("off",), lambda found: found == {"action": "boot", "reason": "it is off"}),
-    "maintenance_plan": (
+    "metal_decision discovery_report": (
+        {"metal1": {}},
+        (["metal1"], "/nonexistent", {"metal1": "no answer"}),
+        lambda found: found["lines"] == ["FAILED metal1: no answer"] and not found["ok"],
+    ),
+    "metal_decision discovery_servers": (
+        {"metal1": {"bmc": {"address": "a"}}, "metal2": {}},
+        (["metal1", "metal2"],),
+        lambda found: found == {"servers": ["metal1"], "restart": []},
+    ),
+    "metal_decision discovery_step": ("metal1", ("off",), lambda found: found == {"action": "boot", "reason": "it is off"}),
+    "metal_decision install_plan": ({"metal1": {}}, (["metal1"],), lambda found: "no server has the key install" in found["error"]),
+    "metal_decision install_step": ("metal1", ("off",), lambda found: found == {"action": "boot", "reason": "it is off"}),
+    "controlplane_decision maintain_virt_node": (
         LOOKS,
         (["metal1"], [], "metal1", {"": MEMBERS}, FOUND["metal1"], {"c1": "metal1"}),
         lambda found: not found["ok"] and [(step["name"], step["action"], step["destination"]) for step in found["steps"]] == [("c1", "stop", "")],
@@ -88,7 +97,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         ("shop_settings",),
         lambda found: found == "\n[b]\nX = True\ny = 1\ny = 2\n",
     ),
-    "ovn_database_decision": (
+    "service_decision ovn_database": (
         {"c1": {"databases": {"OVN_Northbound": {}, "OVN_Southbound": {}}}},
         ({"c1": "192.0.2.1"},),
         lambda found: found["begin"] == {"c1": {"OVN_Northbound": {"create": True}, "OVN_Southbound": {"create": True}}} and not found["refused"],
@@ -103,15 +112,15 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         ({"metal1": {"vms": [], "master_migrate_temporary_address": "192.0.2.9"}}, ["metal1"]),
         lambda found: [vm["id"] for vm in found] == ["c2", "master"],
     ),
-    "rabbitmq_decision": ({"c1": None}, ({"c1": "rabbit@c1"},), lambda found: found["action"] == "refuse" and found["reason"]),
-    "replacement_plan": (
+    "service_decision rabbitmq": ({"c1": None}, ({"c1": "rabbit@c1"},), lambda found: found["action"] == "refuse" and found["reason"]),
+    "controlplane_decision replace_controller": (
         {"name": "c1"},
         (MEMBERS, {"c1": "metal1"}, ["metal1"], LOOKS, {"metal1": {"vms": FOUND["metal1"], "records": []}}),
         lambda found: not found["ok"] and found["source"] == "metal1" and "needs 1" in found["why"][0],
     ),
-    "rolling_restart_plan": (LOOKS, (MEMBERS, "restart", "galera"), lambda found: not found["ok"] and found["why"]),
+    "controlplane_decision rolling_restart": (LOOKS, (MEMBERS, "restart", "galera"), lambda found: not found["ok"] and found["why"]),
     "same_authority": (AUTHORITY, ("",), lambda found: found is True),
-    "server_replacement_plan": (
+    "controlplane_decision replace_server": (
         {"name": "metal1"},
         (
             {"servers": {"metal1": "192.0.2.11"}, "environments": {"": {}}},
@@ -125,7 +134,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         ("metal1", {"metal1": ["virt"], "metal2": ["virt"]}),
         lambda found: [(vm["id"], vm["server"], vm["needed_bytes"]) for vm in found] == [("m", "metal2", 2 << 30)],
     ),
-    "volume_backends": (
+    "cloud_decision volumes": (
         {"ceph": {"type": "rbd", "monitors": ["192.0.2.31"], "pool": "volumes", "user": "cinder", "key": "AQCpoAtrEHRANhAAuGI4MvvfN4EHzAP0qJYbCw=="}},
         ("shop",),
         lambda found: [(one["name"], one["shared"]) for one in found] == [("ceph", True)],
@@ -136,15 +145,33 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
 ELSE: dict[str, tuple[t.Any, tuple[t.Any, ...]]] = {name: (17, arguments) for name, (_given, arguments, _check) in CALLS.items()}
 # the module reports VM details that are no list
 ELSE["plan_vms"] = ([], (17, ["metal1"]))
+# they check what a user writes
+del ELSE["cloud_decision bootstrap"], ELSE["cloud_decision volumes"], ELSE["openstack_settings"]
+# each text is the name of a server
+ELSE["metal_decision discovery_step"] = ("metal1", ("off", False, "", "begun"))
+ELSE["metal_decision install_step"] = ("metal1", ("off", False, False, "begun"))
 
 
 def call(name: str, *arguments: t.Any) -> t.Any:
-    module = importlib.import_module(f"ansible_collections.reduced.footprint.plugins.filter.{name}")
-    return module.FilterModule().filters()[name](*arguments)
+    name, *decision = name.split()
+    given, *others = arguments
+    return load(name).FilterModule().filters()[name](given, *decision, *others)
+
+
+def load(name: str) -> t.Any:
+    return importlib.import_module(f"ansible_collections.reduced.footprint.plugins.filter.{name}")
 
 
 def test_every_filter_is_called_here() -> None:
-    assert sorted([*CALLS, "galera_backup_member"]) == FILTERS
+    assert sorted({*(name.partition(" ")[0] for name in CALLS), "galera_backup_member"}) == FILTERS
+
+
+@pytest.mark.parametrize("name", ["cloud_decision", "controlplane_decision", "metal_decision", "service_decision"])
+def test_each_documented_decision_is_made(name: str) -> None:
+    choices = yaml.safe_load(load(name).DOCUMENTATION)["options"]["decision"]["choices"]
+    assert sorted(decision for each, unused, decision in (call.partition(" ") for call in CALLS) if each == name) == choices
+    with pytest.raises(AnsibleFilterError, match=f"{name}: unknown decision 'x'; expected one of {', '.join(choices)}"):
+        call(f"{name} x", {})
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -157,18 +184,18 @@ def test_filter_answers(name: str) -> None:
 @pytest.mark.parametrize("name", ELSE)
 def test_filter_names_itself_when_it_cannot_read_its_input(name: str) -> None:
     given, arguments = ELSE[name]
-    with pytest.raises(AnsibleFilterError, match=name):
+    with pytest.raises(AnsibleFilterError, match=name.replace(" ", r"\b.*\b")):
         call(name, given, *arguments)
 
 
 def test_bad_conditions_are_named() -> None:
-    with pytest.raises(AnsibleFilterError, match="controlplane_gate: sizes.nope: unknown service 'nope'"):
-        call("controlplane_gate", LOOKS, MEMBERS, [], [], {"sizes": {"nope": 3}})
+    with pytest.raises(AnsibleFilterError, match="sizes.nope: unknown service 'nope'"):
+        call("controlplane_decision gate", LOOKS, MEMBERS, [], [], {"sizes": {"nope": 3}})
 
 
 def test_hosts_of_several_environments_are_named() -> None:
     hostvars = {"c1": {"footprint_environment": "red"}, "c2": {"footprint_environment": "blue"}}
-    with pytest.raises(AnsibleFilterError, match=r"controlplane_members: the hosts of this run are of several environments \(blue, red\)"):
+    with pytest.raises(AnsibleFilterError, match=r"the hosts of this run are of several environments \(blue, red\)"):
         call("controlplane_members", hostvars, {}, ["c1", "c2"])
 
 

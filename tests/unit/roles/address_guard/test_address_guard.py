@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import pathlib
@@ -18,11 +17,10 @@ import typing as t
 
 import pytest
 
+from tests.support.program import load
+
 SCRIPT = pathlib.Path(__file__).resolve().parents[4] / "roles" / "address_guard" / "files" / "address_guard.py"
-_SPEC = importlib.util.spec_from_file_location("address_guard", SCRIPT)
-assert _SPEC and _SPEC.loader
-guard = importlib.util.module_from_spec(_SPEC)
-_SPEC.loader.exec_module(guard)
+guard = load("roles/address_guard/files/address_guard.py")
 
 MAC, UUID = "52:54:00:aa:bb:01", "5a2b8f4e-9f2f-4c53-9a0b-3d8c3a1f2b10"
 NIC = f"<interface type='bridge'><mac address='{MAC.upper()}'/><source bridge='br-admin'/></interface>"

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import pathlib
 import subprocess
@@ -16,16 +15,14 @@ import typing as t
 
 import pytest
 
+from tests.support.program import load
+
 SCRIPT = pathlib.Path(__file__).resolve().parents[4] / "roles/boot_server/files/build_boot_system.py"
 
 
 @pytest.fixture(name="script")
 def fixture_script() -> t.Any:
-    spec = importlib.util.spec_from_file_location("build_boot_system", SCRIPT)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("roles/boot_server/files/build_boot_system.py")
 
 
 def test_a_driver_that_another_one_needs_is_kept(script: t.Any) -> None:

@@ -7,21 +7,11 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import pathlib
-import typing as t
 
 import pytest
 
-from tests.support.control_node import ROOT
-
-
-def program(path: str) -> t.Any:
-    spec = importlib.util.spec_from_file_location(pathlib.Path(path).stem, ROOT / path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from tests.support.program import load
 
 
 def test_files_are_on_the_disk_before_their_manifest(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +20,7 @@ def test_files_are_on_the_disk_before_their_manifest(tmp_path: pathlib.Path, mon
         "roles/boot_server/files/build_root.py": ["sync", "root.tar.zst", "root.json"],
     }
     for path, wanted in builders.items():
-        script, order = program(path), list[str]()
+        script, order = load(path), list[str]()
         folder = tmp_path / pathlib.Path(path).stem
         folder.mkdir()
         for name in ("install", "configure", "write_disk", "put"):

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import pathlib
 import sys
@@ -18,6 +17,7 @@ import pytest
 import yaml
 
 from tests.support.control_node import ROOT, ControlNode
+from tests.support.program import load
 
 SCRIPT = ROOT / "roles/compute/files/register_service.py"
 MASTER = {"id": "master", "instance": None}
@@ -130,9 +130,6 @@ def test_the_record_is_added_once(monkeypatch: pytest.MonkeyPatch, cells: dict[s
     database = Database(**cells)
     for name, module in database.modules().items():
         monkeypatch.setitem(sys.modules, name, module)
-    spec = importlib.util.spec_from_file_location("register_service", SCRIPT)
-    assert spec and spec.loader
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
+    script = load("roles/compute/files/register_service.py")
     assert script.register("metal1") is added
     assert database.cells["cell1"] == after

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import importlib.util
 import io
 import os
 import pathlib
@@ -19,18 +18,15 @@ import typing as t
 
 import pytest
 
-FILE = pathlib.Path(__file__).resolve().parents[4] / "roles" / "glance" / "files" / "glance_copies.py"
+from tests.support.program import load
+
 IMAGE = "11111111-2222-3333-4444-555555555555"
 CONTENT = os.urandom(3 << 20)
 
 
 @pytest.fixture(name="module")
 def fixture_module() -> t.Any:
-    spec = importlib.util.spec_from_file_location("glance_copies", FILE)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("roles/glance/files/glance_copies.py")
 
 
 class Member:

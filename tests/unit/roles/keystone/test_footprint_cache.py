@@ -6,16 +6,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import pathlib
 import pickle
 import sys
 import types
 
 import pytest
 
-FILE = pathlib.Path(__file__).resolve().parents[4] / "roles" / "keystone" / "files" / "footprint_cache.py"
+from tests.support.program import load
 
 
 class Client:
@@ -99,9 +97,7 @@ def fixture_module(monkeypatch, tmp_path):
         if parent:
             setattr(made[parent], last, made[name])
         monkeypatch.setitem(sys.modules, name, made[name])
-    spec = importlib.util.spec_from_file_location("footprint_cache", FILE)
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
+    found = load("roles/keystone/files/footprint_cache.py")
     (tmp_path / "key").write_text("a secret of the members\n", "utf-8")
     found.KEY_FILE = tmp_path / "key"
     Client.kept = {}

@@ -6,26 +6,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import pathlib
 import sys
 import types
 import typing as t
 
 import pytest
 
-FILE = pathlib.Path(__file__).resolve().parents[4] / "roles" / "neutron" / "files" / "neutron_ports.py"
+from tests.support.program import load
+
 PORT, OTHER = "0b5f6f4e-0000-4000-8000-000000000001", "0b5f6f4e-0000-4000-8000-000000000002"
 
 
 @pytest.fixture(name="module")
 def fixture_module() -> t.Any:
-    spec = importlib.util.spec_from_file_location("neutron_ports", FILE)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("roles/neutron/files/neutron_ports.py")
 
 
 class Cloud:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import pathlib
 import pickle
@@ -18,7 +17,7 @@ import typing as t
 import memcache
 import pytest
 
-FILE = pathlib.Path(__file__).resolve().parents[4] / "roles" / "openstack_service" / "files" / "openstack_wsgi.py"
+from tests.support.program import load as load_program
 
 
 class Exploit:
@@ -86,10 +85,7 @@ def fixture_load(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> t.C
     monkeypatch.delenv("FOOTPRINT_WSGI", raising=False)
     # the change is for the whole process: end it with the test
     monkeypatch.setattr(memcache.Client, "_recv_value", memcache.Client._recv_value)  # pylint: disable=protected-access
-    spec = importlib.util.spec_from_file_location("openstack_wsgi", FILE)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_program("roles/openstack_service/files/openstack_wsgi.py")
 
     def load(program: str = "") -> t.Any:
         (tmp_path / "program").write_text(f"{program}\napplication = lambda environ, start: [b'served']\n")

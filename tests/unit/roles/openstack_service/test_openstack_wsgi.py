@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pathlib
 import threading
 import time
@@ -14,17 +13,13 @@ import typing as t
 
 import pytest
 
-FILE = pathlib.Path(__file__).resolve().parents[4] / "roles" / "openstack_service" / "files" / "openstack_wsgi.py"
+from tests.support.program import load
 
 
 @pytest.fixture(name="wsgi")
 def fixture_wsgi(monkeypatch: pytest.MonkeyPatch) -> t.Any:
     monkeypatch.delenv("FOOTPRINT_WSGI", raising=False)
-    spec = importlib.util.spec_from_file_location("openstack_wsgi", FILE)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("roles/openstack_service/files/openstack_wsgi.py")
 
 
 class Connection:

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import pathlib
 import socket
@@ -20,7 +19,8 @@ import typing as t
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq import plan_return
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[4] / "roles" / "rabbitmq" / "files" / "rabbitmq_guard.py"
+from tests.support.program import load
+
 ALL = ["rabbit@a", "rabbit@b", "rabbit@c"]
 
 
@@ -28,10 +28,7 @@ ALL = ["rabbit@a", "rabbit@b", "rabbit@c"]
 def fixture_guard() -> t.Iterator[types.ModuleType]:
     # the role installs the decision under this name next to the guard
     sys.modules["rabbitmq_return"] = plan_return
-    spec = importlib.util.spec_from_file_location("rabbitmq_guard", SCRIPT)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load("roles/rabbitmq/files/rabbitmq_guard.py")
     yield module
     del sys.modules["rabbitmq_return"]
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import os
 import pathlib
@@ -14,17 +13,14 @@ import types
 
 import pytest
 
-FILE = pathlib.Path(__file__).resolve().parents[4] / "roles/redfish_emulator/files/footprint_download.py"
+from tests.support.program import load
+
 GIB, PART = 1024**3, 1024**2
 
 
 @pytest.fixture(name="program")
 def fixture_program() -> types.ModuleType:
-    found = importlib.util.spec_from_file_location("footprint_download", FILE)
-    assert found and found.loader
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
+    return load("roles/redfish_emulator/files/footprint_download.py")
 
 
 @pytest.mark.parametrize(("free", "kept"), [(GIB + 8 * PART, 5 * PART), (GIB + 2 * PART, 3 * PART), (GIB - 1, 0)])

@@ -6,19 +6,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pathlib
 import typing as t
+
+from tests.support.program import load
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 
 
 def program() -> t.Any:
-    spec = importlib.util.spec_from_file_location("build_test_image", ROOT / "roles/test_image/files/build_test_image.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load("roles/test_image/files/build_test_image.py")
 
 
 def entries(data: bytes) -> dict[str, tuple[int, int, bytes]]:

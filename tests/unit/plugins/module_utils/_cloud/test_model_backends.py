@@ -9,8 +9,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible.errors import AnsibleFilterError
-from ansible_collections.reduced.footprint.plugins.filter.volume_backends import volume_backends
+from ansible_collections.reduced.footprint.plugins.filter.cloud_decision import volumes
 from ansible_collections.reduced.footprint.plugins.module_utils._cloud import model_backends
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
@@ -66,10 +65,8 @@ def test_invalid_backends(value: t.Any, message: str) -> None:
         model_backends.parse(value, "shop")
     assert str(error.value).startswith(message)
     assert error.value.hint and KEY not in str(error.value)
-    with pytest.raises(AnsibleFilterError):
-        volume_backends(value, "shop")
 
 
 def test_filter_returns_plain_values() -> None:
-    (found,) = volume_backends({"ceph": CEPH}, "shop")
+    (found,) = volumes({"ceph": CEPH}, "shop")
     assert found["name"] == "ceph" and isinstance(found["files"], list) and isinstance(found["secret"], dict)

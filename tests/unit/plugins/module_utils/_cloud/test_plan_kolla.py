@@ -11,9 +11,9 @@ import typing as t
 
 import pytest
 import yaml
-from ansible.errors import AnsibleFilterError
 from ansible.parsing.dataloader import DataLoader
-from ansible_collections.reduced.footprint.plugins.filter.kolla_export import kolla_export
+from ansible_collections.reduced.footprint.plugins.filter.cloud_decision import kolla
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 
 SAMPLE = """\
 [control]
@@ -67,7 +67,7 @@ HOSTS = {"c1": host(1), "c2": host(2), "metal1": host(11)}
 
 
 def export(hosts: t.Any = None, sample: str = SAMPLE, members: t.Any = None, **wishes: t.Any) -> dict[str, t.Any]:
-    return kolla_export(sample, hosts or HOSTS, members or MEMBERS, **{"virtual_address": "192.0.2.20", **wishes})
+    return kolla(sample, hosts or HOSTS, members or MEMBERS, **{"virtual_address": "192.0.2.20", **wishes})
 
 
 def parsed(text: str, tmp_path: t.Any) -> t.Any:
@@ -131,7 +131,7 @@ def test_settings() -> None:
 def test_hosts_that_kolla_cannot_use(name: str, change: dict[str, t.Any], message: str) -> None:
     hosts = copy.deepcopy(HOSTS)
     hosts[name].update(change)
-    with pytest.raises(AnsibleFilterError) as error:
+    with pytest.raises(FootprintError) as error:
         export(hosts)
     assert str(error.value).startswith(message)
 
@@ -147,6 +147,6 @@ def test_hosts_that_kolla_cannot_use(name: str, change: dict[str, t.Any], messag
     ],
 )
 def test_invalid_settings(wishes: dict[str, t.Any], message: str) -> None:
-    with pytest.raises(AnsibleFilterError) as error:
+    with pytest.raises(FootprintError) as error:
         export(**wishes)
     assert str(error.value).startswith(message)

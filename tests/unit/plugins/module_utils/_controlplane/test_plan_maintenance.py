@@ -8,9 +8,8 @@ import json
 import typing as t
 
 import pytest
-from ansible.errors import AnsibleFilterError
 
-from ansible_collections.reduced.footprint.plugins.filter.maintenance_plan import maintenance_plan
+from ansible_collections.reduced.footprint.plugins.filter.controlplane_decision import maintain_virt_node
 from tests.support.controlplane import galera, look
 
 KNOWN = ["metal1", "metal2", "metal3"]
@@ -29,7 +28,7 @@ def looks(down: t.Sequence[str] = ()) -> dict[str, t.Any]:
 
 
 def planned(server: str = "metal1", vms: t.Sequence[t.Any] = (vm("c1"),), found: t.Any = None, places: t.Any = None, **more: t.Any) -> dict[str, t.Any]:
-    return maintenance_plan(found or looks(), KNOWN, server=server, vms=vms, places=places or PLACES, **{"environments": {"": MEMBERS}, **more})
+    return maintain_virt_node(found or looks(), KNOWN, server=server, vms=vms, places=places or PLACES, **{"environments": {"": MEMBERS}, **more})
 
 
 def journal(**values: t.Any) -> str:
@@ -133,7 +132,7 @@ def test_the_instances_of_an_interrupted_run_are_kept() -> None:
     for stage, given, kept in (("emptying", {"skipped": True}, RECORD), ("restarted", {"record": {"disable": False, "steps": []}}, RECORD)):
         found = planned(vms=[], found=looks(down=["c1"]), journal=journal(stage=stage, instances=RECORD), instances=given)
         assert found["ok"] and found["journal"]["instances"] == kept, found["why"]
-    assert maintenance_plan({}, KNOWN, journal=journal(instances=RECORD))["instances"] == {"metal1": RECORD}
+    assert maintain_virt_node({}, KNOWN, journal=journal(instances=RECORD))["instances"] == {"metal1": RECORD}
     # those of another server are not mixed with its own
     assert planned(server="metal2", vms=[], journal=journal(instances=RECORD))["journal"]["instances"] == {}
 
@@ -159,15 +158,15 @@ def test_the_vm_that_runs_the_playbook_is_not_shut_down() -> None:
 
 
 def test_a_server_that_may_be_off() -> None:
-    assert maintenance_plan({}, KNOWN, journal=journal(stage="restarting"))["switched_off"] == "metal1"
-    assert maintenance_plan({}, KNOWN, journal=journal())["switched_off"] == ""
+    assert maintain_virt_node({}, KNOWN, journal=journal(stage="restarting"))["switched_off"] == "metal1"
+    assert maintain_virt_node({}, KNOWN, journal=journal())["switched_off"] == ""
     # it is emptied and restarted once more, since the restart may not have happened
     assert planned(found=looks(down=["c1"]), journal=journal(stage="restarting"))["stage"] == "restarting"
 
 
 @pytest.mark.parametrize("details", [[[{"id": "web"}], "[]"], [[{"id": "web"}, "x"]]])
 def test_destinations_of_details_that_are_not_parsed(details: t.Any) -> None:
-    assert "error" not in maintenance_plan({}, KNOWN, destinations={"wbe": "metal2"}, details=details)
+    assert "error" not in maintain_virt_node({}, KNOWN, destinations={"wbe": "metal2"}, details=details)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +202,7 @@ def test_what_happens_to_a_vm(machine: dict[str, t.Any], options: dict[str, t.An
 def test_the_unfinished_server_comes_first(asked: t.Any, kept: str, servers: list[str]) -> None:
     done, server = (json.loads(kept)["done"], json.loads(kept)["server"]) if kept else ([], "")
     instances = {server: {}} if server else {}
-    assert maintenance_plan({}, KNOWN, asked, journal=kept) == {"servers": servers, "done": done, "switched_off": "", "instances": instances}
+    assert maintain_virt_node({}, KNOWN, asked, journal=kept) == {"servers": servers, "done": done, "switched_off": "", "instances": instances}
 
 
 @pytest.mark.parametrize(
@@ -221,14 +220,14 @@ def test_the_unfinished_server_comes_first(asked: t.Any, kept: str, servers: lis
     ],
 )
 def test_a_request_that_is_refused(asked: str, options: dict[str, t.Any], words: str) -> None:
-    assert words in maintenance_plan({}, KNOWN, asked, **options)["error"]
+    assert words in maintain_virt_node({}, KNOWN, asked, **options)["error"]
 
 
 def test_a_journal_that_is_damaged() -> None:
-    with pytest.raises(AnsibleFilterError, match="cannot parse the journal"):
-        maintenance_plan({}, KNOWN, journal="{")
+    error = maintain_virt_node({}, KNOWN, journal="{")["error"]
+    assert error.startswith("cannot parse the journal: ") and error.endswith(". Remove the file set by maintain_virt_node_journal.")
 
 
 def test_servers_without_a_control_plane() -> None:
-    found = maintenance_plan({}, KNOWN, server="metal1", vms=[vm("web")])
+    found = maintain_virt_node({}, KNOWN, server="metal1", vms=[vm("web")])
     assert found["ok"] and found["members"] == []

@@ -9,9 +9,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible.errors import AnsibleFilterError
 
-from ansible_collections.reduced.footprint.plugins.filter.replacement_plan import replacement_plan
+from ansible_collections.reduced.footprint.plugins.filter.controlplane_decision import replace_controller
 from tests.support.controlplane import galera, look, rabbitmq, unit
 
 SERVERS = ["metal1", "metal2", "metal3"]
@@ -50,7 +49,7 @@ def planned(
     **request: t.Any,
 ) -> dict[str, t.Any]:
     looked = looks() if looked is None else looked
-    return replacement_plan({"name": name, **request}, members or MEMBERS, places or PLACES, SERVERS, looked, seen or given or found(), answering, NOW)
+    return replace_controller({"name": name, **request}, members or MEMBERS, places or PLACES, SERVERS, looked, seen or given or found(), answering, NOW)
 
 
 @pytest.mark.parametrize(
@@ -65,12 +64,12 @@ def planned(
     ],
 )
 def test_a_request_that_is_invalid_is_refused_before_any_host_is_contacted(request_: t.Any, words: str) -> None:
-    result = replacement_plan(request_, {**MEMBERS, "witness": ["w"]}, {**PLACES, "c3": ""}, SERVERS)
+    result = replace_controller(request_, {**MEMBERS, "witness": ["w"]}, {**PLACES, "c3": ""}, SERVERS)
     assert not result["ok"] and result["why"][0].startswith(words), result["why"]
 
 
 def test_a_valid_request_is_accepted() -> None:
-    assert replacement_plan({"name": "c1", "server": "metal2"}, MEMBERS, PLACES, SERVERS)["ok"]
+    assert replace_controller({"name": "c1", "server": "metal2"}, MEMBERS, PLACES, SERVERS)["ok"]
 
 
 def test_a_lost_disk_is_replaced_on_the_same_server() -> None:
@@ -185,11 +184,6 @@ def test_the_old_vm_of_a_server_that_is_back_is_taken_away() -> None:
 def test_an_older_unfinished_replacement_on_a_server_that_is_back_does_not_count() -> None:
     there = found(metal1=server(records=[record("retired")]), metal2=server("c2", "c1", records=[record(at=NOW, to="metal2")]))
     assert planned(there, looked=looks(down=()), server="metal2")["action"] == "clean"
-
-
-def test_results_of_other_modules_are_refused() -> None:
-    with pytest.raises(AnsibleFilterError, match="expected results of controlplane_info"):
-        replacement_plan({"name": "c1"}, MEMBERS, PLACES, SERVERS, {}, {"metal1": {"vms": "x", "records": [{}]}})
 
 
 def test_a_vm_with_another_id_than_its_name_is_found() -> None:

@@ -10,7 +10,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.filter.server_replacement_plan import server_replacement_plan
+from ansible_collections.reduced.footprint.plugins.filter.controlplane_decision import replace_server
 
 NAMES = ("metal1", "metal2", "metal3")
 COPY = {"id": "20261126T100000Z", "source": "metal2", "copied": "2026-11-26T10:00:00Z", "verified": "2026-11-26T10:00:09Z"}
@@ -27,7 +27,7 @@ def planned(arriving: t.Mapping[str, t.Any], standbys: t.Sequence[t.Any], *recre
         servers[name] = {"identity": identity, "vms": [arriving] if name == "metal3" else [], "standbys": standbys if name == "metal1" else []}
     vms = [{"id": "notes", "ram": 1, "hypervisor": "qemu", "disks": DISKS, "standby": "metal1"}]
     known = {"servers": {name: "" for name in NAMES}, "hosts": NAMES, "vms": vms, "extra": [], "cluster": "lab"}
-    return server_replacement_plan({"name": "metal2", "confirm": "metal2", "recreate": list(recreate)}, known, {}, servers, now="20261126T110000Z")
+    return replace_server({"name": "metal2", "confirm": "metal2", "recreate": list(recreate)}, known, {}, servers, now="20261126T110000Z")
 
 
 @pytest.mark.parametrize(("standbys", "recreate"), [(COPIES, ()), ([], ("notes",))])

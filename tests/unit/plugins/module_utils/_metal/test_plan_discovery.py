@@ -7,14 +7,13 @@
 from __future__ import annotations
 
 import json
+import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.filter.discovery_problems import discovery_problems
-from ansible_collections.reduced.footprint.plugins.filter.discovery_report import discovery_report
-from ansible_collections.reduced.footprint.plugins.filter.discovery_servers import discovery_servers
-from ansible_collections.reduced.footprint.plugins.filter.discovery_step import discovery_step
+from ansible_collections.reduced.footprint.plugins.filter.metal_decision import discovery_problems, discovery_report, discovery_servers, discovery_step
 from ansible_collections.reduced.footprint.plugins.filter.state_text import state_text
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import model_hardware
 from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_hardware_compare
 
@@ -43,6 +42,12 @@ READ = "2026-01-02T03:04:05Z"
 
 def kept(hardware: t.Any = None, **more: t.Any) -> str:
     return state_text({"name": "x", "read": READ, "hardware": hardware or FACTS, **more}, "discovered_server")
+
+
+def folder(path: pathlib.Path, texts: t.Mapping[str, str]) -> str:
+    for name, text in texts.items():
+        (path / f"{name}.json").write_text(text, "utf-8")
+    return str(path)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +90,7 @@ def test_a_server_that_runs_something_else_is_never_restarted_unasked(given: dic
         assert "discover_servers_restart: [metal1]" in found["reason"]
 
 
-BMCS = {"metal1": {"address": "a"}, "metal2": {}, "metal3": {"address": "b"}}
+BMCS = {"metal1": {"bmc": {"address": "a"}}, "metal2": {}, "metal3": {"bmc": {"address": "b"}}}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +103,7 @@ BMCS = {"metal1": {"address": "a"}, "metal2": {}, "metal3": {"address": "b"}}
     ],
 )
 def test_servers_with_a_controller_are_chosen(names: t.Any, restart: t.Any, servers: list[str]) -> None:
-    assert discovery_servers(BMCS, names, restart)["servers"] == servers
+    assert discovery_servers(BMCS, list(BMCS), names, restart)["servers"] == servers
 
 
 @pytest.mark.parametrize(
@@ -111,7 +116,7 @@ def test_servers_with_a_controller_are_chosen(names: t.Any, restart: t.Any, serv
     ],
 )
 def test_invalid_names_are_refused(known: t.Any, names: t.Any, restart: t.Any, words: str) -> None:
-    found = discovery_servers(known, names, restart)
+    found = discovery_servers(known, list(known), names, restart)
     assert words in found["error"] and not found["servers"]
 
 
@@ -125,8 +130,8 @@ def other(**changes: t.Any) -> dict[str, t.Any]:
         ("metal1", FACTS, "52:54:00:00:00:01", {}, []),
         ("metal1", FACTS, None, {"metal1": FACTS}, []),
         ("metal1", FACTS, "52:54:00:00:00:09", {}, ["bmc.boot_mac: the machine that answers at 192.0.2.11 has no network card 52:54:00:00:00:09"]),
-        ("metal1", FACTS, None, {"metal1": other(system={"uuid": "u-2"})}, ["with uuid u-1; that of metal1 had uuid u-2", "/d/metal1.json"]),
-        ("metal1", FACTS, None, {"metal2": FACTS}, ["uuid u-1, which is metal2", "/d/metal2.json"]),
+        ("metal1", FACTS, None, {"metal1": other(system={"uuid": "u-2"})}, ["with uuid u-1; that of metal1 had uuid u-2", "/metal1.json"]),
+        ("metal1", FACTS, None, {"metal2": FACTS}, ["uuid u-1, which is metal2", "/metal2.json"]),
         # boards of one vendor with the same UUID
         ("metal1", FACTS, None, {"metal2": other(nics=[{"mac": "52:54:00:00:00:99"}])}, []),
         ("metal1", FACTS, None, {"metal2": other(nics=[])}, ["uuid u-1, which is metal2"]),
@@ -136,9 +141,8 @@ def other(**changes: t.Any) -> dict[str, t.Any]:
         ("metal1", other(system={}, nics=[]), None, {"metal2": other(system={}, nics=[])}, []),
     ],
 )
-def test_another_machine_is_recognized(name: str, hardware: t.Any, mac: str | None, before: t.Any, words: list[str]) -> None:
-    texts = {each: kept(its) for each, its in before.items()}
-    found = discovery_problems(hardware, name, address="192.0.2.11", boot_mac=mac, kept=texts, folder="/d")
+def test_another_machine_is_recognized(tmp_path: pathlib.Path, name: str, hardware: t.Any, mac: str | None, before: t.Any, words: list[str]) -> None:
+    found = discovery_problems(hardware, name, "192.0.2.11", folder(tmp_path, {each: kept(its) for each, its in before.items()}), mac)
     assert bool(found) is bool(words), found
     assert all(word in " ".join(found) for word in words), found
 
@@ -196,13 +200,24 @@ def test_memory_without_a_list_of_modules_may_be_a_little_less(wanted: int, used
     assert bool(plan_hardware_compare.compare(model_hardware.parse({"memory": wanted}, "h"), None, facts).differences) is not same
 
 
-def test_the_report_names_what_differs_what_failed_and_what_is_unknown() -> None:
-    texts = {"metal1": kept(), "metal2": "", "metal3": kept(other(system={"uuid": "u-3"})), "metal4": kept(other(system={"uuid": "u-4"}))}
+def test_a_server_that_is_installed_has_the_declared_hardware(tmp_path: pathlib.Path) -> None:
+    found = discovery_problems(FACTS, "metal1", "192.0.2.11", folder(tmp_path, {"metal2": kept()}), None, {"hardware": {"memory": 64}})
+    assert len(found) == 2 and "uuid u-1, which is metal2" in found[0] and "servers.metal1.hardware.memory: 64 GiB are declared" in found[1]
+
+
+def test_a_damaged_file_is_named(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(InputError, match="cannot parse the file with the hardware of metal2: .* Remove it."):
+        discovery_problems(FACTS, "metal1", "192.0.2.11", folder(tmp_path, {"metal2": "{"}))
+
+
+def test_the_report_names_what_differs_what_failed_and_what_is_unknown(tmp_path: pathlib.Path) -> None:
+    texts = {"metal1": kept(), "metal3": kept(other(system={"uuid": "u-3"})), "metal4": kept(other(system={"uuid": "u-4"}))}
     declared = {
         "metal1": {"hardware": {"memory": 64, "disks": [{"serial": "A"}]}}, "metal3": {"hardware": {"cpus": 8}},
         "metal4": {"node_capacity": {"memory": "much"}},
     }  # fmt: skip
-    found = discovery_report(texts, declared, failed={"metal2": "no answer", "metal1": ""})
+    hostvars = {name: declared.get(name, {}) for name in ("metal1", "metal2", "metal3", "metal4")}
+    found = discovery_report(hostvars, list(hostvars), folder(tmp_path, texts), {"metal2": "no answer", "metal1": ""})
     assert not found["ok"] and set(found["differences"]) == {"metal1", "metal4"}
     assert "FAILED metal2: no answer" in found["lines"] and "metal1: disks that are not declared: sdb (B, 480.1 GB)" in found["lines"]
     assert [line.rpartition("  ")[2].strip() for line in found["table"]] == ["state", "differs", "failed", "as declared", "differs"]
@@ -210,9 +225,10 @@ def test_the_report_names_what_differs_what_failed_and_what_is_unknown() -> None
     assert "servers.metal4.node_capacity.memory: 'much' is not a size" in found["differences"]["metal4"][0]
 
 
-def test_two_servers_that_are_one_machine_differ() -> None:
-    found = discovery_report({"metal1": kept(), "metal2": kept()}, {})
+def test_two_servers_that_are_one_machine_differ(tmp_path: pathlib.Path) -> None:
+    texts, hostvars = {"metal1": kept(), "metal2": kept()}, {"metal1": {}, "metal2": {}}
+    found = discovery_report(hostvars, list(hostvars), folder(tmp_path, texts), {})
     assert found["differences"]["metal1"] == ["servers.metal1.bmc: metal1 and metal2 are one machine (uuid u-1). Correct the address of their BMCs."]
     assert set(found["differences"]) == {"metal1", "metal2"}
-    alone = discovery_report({"metal1": kept()}, {})
+    alone = discovery_report(hostvars, ["metal1"], str(tmp_path), {})
     assert alone["ok"] and "nothing declared" in alone["table"][1] and json.loads(kept())["schema"] == 1

@@ -10,8 +10,7 @@ import pathlib
 import typing as t
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.filter.install_plan import install_plan
-from ansible_collections.reduced.footprint.plugins.filter.install_step import install_step
+from ansible_collections.reduced.footprint.plugins.filter.metal_decision import install_plan, install_step
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_inventory
 
 KEY = f"ssh-ed25519 AAAA{'B' * 64} operator"
@@ -45,6 +44,9 @@ def test_steps(given: dict[str, t.Any], action: str) -> None:
     assert action != "refuse" or "install_server_restart: [metal1]" in found["reason"]
 
 
+SERVERS = ["metal1", "metal2", "other"]
+
+
 def variables(folder: pathlib.Path) -> dict[str, dict[str, t.Any]]:
     def one(number: int) -> dict[str, t.Any]:
         return {
@@ -58,7 +60,7 @@ def variables(folder: pathlib.Path) -> dict[str, dict[str, t.Any]]:
 
 def test_all_servers_with_install_are_chosen(tmp_path: pathlib.Path) -> None:
     (tmp_path / "known_hosts.txt").write_text(f"metal2 ssh-ed25519 {'A' * 68}\n", "utf-8")
-    found = install_plan(variables(tmp_path))
+    found = install_plan(variables(tmp_path), SERVERS)
     assert list(found["servers"]) == ["metal1", "metal2"] and not found["restart"] and not found["erase"]
     one = found["servers"]["metal1"]
     assert one["options"]["disk"] == "S1" and one["lines"] == ["partition 1: 512 MiB, vfat at /boot/efi", "partition 2: 99.5 GiB, ext4 at /"]
@@ -67,7 +69,7 @@ def test_all_servers_with_install_are_chosen(tmp_path: pathlib.Path) -> None:
 
 
 def test_names_from_the_command_line(tmp_path: pathlib.Path) -> None:
-    found = install_plan(variables(tmp_path), names="metal2", restart="metal2", erase="S2")
+    found = install_plan(variables(tmp_path), SERVERS, names="metal2", restart="metal2", erase="S2")
     assert list(found["servers"]) == ["metal2"] and found["restart"] == ["metal2"] and found["erase"] == ["S2"]
 
 
@@ -91,13 +93,13 @@ def test_names_from_the_command_line(tmp_path: pathlib.Path) -> None:
 def test_invalid_requests_are_errors_with_a_path(tmp_path: pathlib.Path, change: dict[str, t.Any], given: dict[str, t.Any], words: str) -> None:
     values = variables(tmp_path)
     values["metal1"].update(change)
-    found = install_plan(values, **given)
+    found = install_plan(values, SERVERS, **given)
     assert words in found.get("error", ""), found
     assert not found["servers"]
 
 
 def test_no_server_with_install() -> None:
-    assert "servers: no server has the key install" in install_plan({"metal1": {}})["error"]
+    assert "servers: no server has the key install" in install_plan({"metal1": {}}, ["metal1"])["error"]
 
 
 def test_an_installed_server_is_reached_with_its_host_key_only(tmp_path: pathlib.Path) -> None:
