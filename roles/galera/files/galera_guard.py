@@ -43,6 +43,9 @@ LOCK = pathlib.Path("/run/reduced.footprint/locks/controlplane-run.json")
 FULL, ENOUGH = 0.01, 0.05
 #: Seconds for which a restart must be necessary: what the others report is up to some seconds old.
 HOLD = 5.0
+#: Seconds for which forming a component must be possible if a witness may be Primary alone: the witness is restarted meanwhile, and what the others
+#: report is not from before that.
+ALONE = 8.0
 #: Seconds after which a server that does not connect, although others serve, is restarted.
 OUTSIDE = 20.0
 #: Seconds before each further restart of a server; after the last one it is left to a person.
@@ -168,7 +171,7 @@ class Guard:
             self.server.connect()
         elif step.action == "restart":
             self._restart()
-        elif step.action == "form" and not self.observer.bootstraps:
+        elif step.action == "form" and not self.observer.bootstraps and not (step.hold and time.monotonic() - self.since < ALONE):
             self._form(report)
 
     def _restart(self) -> None:

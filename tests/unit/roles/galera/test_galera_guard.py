@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import typing as t
@@ -17,8 +18,9 @@ import typing as t
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_return import Report, Step
 
-from tests.unit.roles.galera.guard_support import CLUSTER, load
+from tests.unit.roles.galera.guard_support import CLUSTER, FILES, load
 
+ROLES = FILES.parents[1]
 MEMBERS = {"n1": "192.0.2.1", "n2": "192.0.2.2", "n3": "192.0.2.3"}
 CONNECTED = {"wsrep_connected": "ON", "wsrep_local_state_comment": "Synced", "wsrep_cluster_address": "gcomm://192.0.2.1,192.0.2.2,192.0.2.3?pc.wait_prim=yes"}
 LEFT = {**CONNECTED, "wsrep_connected": "OFF", "wsrep_local_state_comment": "Inconsistent"}
@@ -158,7 +160,7 @@ def test_the_others_and_status_learn_what_it_found(guard: t.Any, module: t.Any, 
     guard.turn()
     state = json.loads(module.STATE.read_text("utf-8"))
     assert state["at"] == world.now and state["report"]["position"] == 9 and state["report"]["failed"] is None
-    assert state["step"] == {"action": "wait", "reason": "n2 may have newer data and does not answer", "waits_for": ["n2"]}
+    assert state["step"] == {"action": "wait", "reason": "n2 may have newer data and does not answer", "waits_for": ["n2"], "hold": False}
     world.own = None
     guard.turn()
     assert json.loads(module.STATE.read_text("utf-8"))["report"] is None
@@ -195,6 +197,25 @@ def test_a_full_disk_while_it_forms(guard: t.Any, world: World) -> None:
     world.free = 0.02
     guard.turn()
     assert guard.server.done[-1] == f"bootstrap {CLUSTER}"
+
+
+def test_a_witness_that_may_be_primary_alone_is_restarted_before_a_component_is_formed(guard: t.Any, world: World) -> None:
+    world.own, form = STARTING, Step("form", "why", hold=True)
+    for wait, world.step in [(0, form), (7, form), (1, Step("wait", "another one may be in a component")), (1, form), (7, form)]:
+        world.now += wait
+        guard.turn()
+        assert not guard.server.done
+    world.now += 1
+    guard.turn()
+    assert guard.server.done == ["stop", f"bootstrap {CLUSTER}"]
+
+
+def test_the_arbitrator_ends_sooner_than_servers_start_again_or_a_component_is_formed(module: t.Any) -> None:
+    source = (ROLES / "witness" / "files" / "witness_arbitrator.py").read_text("utf-8")
+    alone, pause = (float(t.cast("re.Match[str]", re.search(rf"(?m)^{name} = ([0-9.]+)$", source)).group(1)) for name in ("ALONE", "PAUSE"))
+    again = re.search(r"(?m)^RestartSec=([0-9]+)s$", (ROLES / "galera" / "templates" / "mariadb.conf.j2").read_text("utf-8"))
+    assert again and alone + pause < float(again.group(1))
+    assert alone + pause + module.galera_report.OLD <= module.ALONE
 
 
 @pytest.mark.parametrize("again", ["wait", "connect", "refuse", "none"])
