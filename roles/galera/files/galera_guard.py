@@ -103,6 +103,7 @@ class Guard:
         galera_report.write(STATE, {"at": began, "report": shown, "step": dataclasses.asdict(self.step)})
         self._note(report)
         if report is None or report.state == "stopped":
+            self.since = time.monotonic()
             return
         reports = {**self.others(), self.name: report}
         if time.monotonic() - began > galera_report.OLD:

@@ -76,6 +76,13 @@ def test_a_witness_that_may_be_primary_alone_is_restarted_before_a_component_is_
         world.now += wait
         guard.turn()
         assert not guard.server.done
+    # what the server was meanwhile is unknown
+    world.own = None
+    guard.turn()
+    world.own = STARTING
+    for world.now in (world.now + 1, world.now + 7):
+        guard.turn()
+        assert not guard.server.done
     world.now += 1
     guard.turn()
     assert guard.server.done == ["stop", f"bootstrap {CLUSTER}"]
