@@ -166,7 +166,7 @@ def one_round(lab: ConsistencyLab, one: fault_plan.Round, messages: bool, folder
         row = {"round": str(one), "faults": one.name, "held": False, "error": running.problems[-1]}
     if running.problems:
         running.keep(folder)
-    if not lab.whole():
+    if not lab.whole() and lab.returns() is None:
         lab.create()
         lab.deploy(messages)
     return row

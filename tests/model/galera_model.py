@@ -9,7 +9,6 @@ What is left out, because no guard can prevent it:
 An operator stops the only member with complete data while another one is still joining, and at this moment a member or witness with an older state
 connects. The joining member keeps the majority, because the other one left in an orderly way, and Galera takes the older state.
 
-A member that joins and loses its donor waits here; a real one ends and leaves the witness Primary alone, as an orderly stop does.
 """
 
 from __future__ import annotations
@@ -136,11 +135,19 @@ class Galera(Cluster):
             if after != state:
                 yield text, after
 
+    def _alone(self, state: State) -> bool:
+        """Return whether the witness is Primary alone: a server that has started may not have connected to it yet."""
+        return self.witness and state.members[self.size].primary and state.views[state.members[self.size].view] == frozenset([self.size])
+
     def _uses_old(self, before: Member, after: Member) -> bool:
         return not after.primary and after.process == before.process and after.joined >= before.joined
 
     def _galera(self, state: State) -> t.Iterator[tuple[str, State]]:
         groups = self.components(state)
+        # sooner than a server that has ended starts again
+        if self._alone(state):
+            g = self.size
+            yield f"{self.names[g]} has lost all connections, and is restarted", self.changed(state, {g: self.killed(g, state.members[g])})
         for group in groups:
             for after in self.settle(state, group):
                 yield f"{self._list(group)} agree on their component: {self._described(after, group)}", after
@@ -155,6 +162,9 @@ class Galera(Cluster):
                 if self.copies and member.disk >= 0:
                     text = f"{self.names[i]} removes its data to receive all of {self.names[donor]}"
                     yield text, self.changed(state, {i: member._replace(disk=-1, memory=-1)})
+            elif self.ends and self._without_donor(state, groups, i):
+                yield f"{self.names[i]} has lost its donor, leaves the others, and starts again", self._left(state, i, STARTING)
+                yield f"{self.names[i]} has lost its donor, crashes, and starts again", self.changed(state, {i: self.starts(ended(member))})
         if state.commits:
             for group in self.whole(state):
                 changes = {i: state.members[i]._replace(memory=state.members[i].memory + 1) for i in group if state.members[i].full}
@@ -177,6 +187,14 @@ class Galera(Cluster):
         # a donor comes to the request after all that was ordered before it
         return next((j for j in sorted(group) if j < self.size and self._gives(state.members[j], member.view)), None)
 
+    def _without_donor(self, state: State, groups: t.Sequence[frozenset[int]], i: int) -> bool:
+        """Return whether a member joins and no other one that it reaches has the complete state of its component."""
+        member = state.members[i]
+        if i >= self.size or member.full or not member.joined:
+            return False
+        group = next(each for each in groups if i in each)
+        return not member.primary or not any(state.members[j].full and state.members[j].view == member.view for j in group if j < self.size)
+
     def _gives(self, donor: Member, view: int) -> bool:
         return donor.full and donor.view == view and donor.memory == donor.disk
 
@@ -194,6 +212,8 @@ class Galera(Cluster):
                 step = self.decision(state, me, stale)
                 text = f"the guard of {name}{' (with the old report)' if stale else ''}: {step.action} ({step.reason})"
                 noted = self._noted(state, me)
+                if self.holds and step.hold and self._alone(state):
+                    continue
                 yield text, self.act(noted, me, step.action)
                 if state.late and not state.pending and not again and step.action in ("isolate", "connect", "restart", "form"):
                     yield f"the guard of {name} decides, and is late: {step.action}", noted._replace(late=state.late - 1, pending=(me, step.action))
@@ -238,13 +258,13 @@ class Galera(Cluster):
             if member.process == RUNNING and member.full and not any(
                 other.primary and not other.full and other.view == member.view for other in state.members[: self.size]
             ):
-                yield f"the operator stops {name}", self._stopped(state, i)._replace(faults=less)
+                yield f"the operator stops {name}", self._left(state, i, STOPPED)._replace(faults=less)
 
-    def _stopped(self, state: State, i: int) -> State:
-        """Stop a server in an orderly way: it leaves its component, which shrinks."""
+    def _left(self, state: State, i: int, process: str) -> State:
+        """End a server in an orderly way: it leaves its component, which shrinks."""
         member = state.members[i]
         group = next(each for each in self.components(state) if i in each)
-        after = self.changed(state, {i: ended(member._replace(disk=member.memory), STOPPED)._replace(view=-1, caught=False)})
+        after = self.changed(state, {i: ended(member._replace(disk=member.memory), process)._replace(view=-1, caught=False)})
         rest = group - {i}
         # a witness stays Primary alone
         if not member.primary or not rest:

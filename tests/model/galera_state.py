@@ -85,7 +85,8 @@ class Cluster:
     :arg commits: number of transactions.
     :arg late: how often a guard may act late.
     :arg stale: how often a report may be old.
-    :arg newer: a component that a guard has formed ends that of a witness alone when they meet (``pc.npvo``).
+    :arg ends: a member that joins ends when it has lost its donor.
+    :arg holds: a guard that must wait for the restart of a witness (``Step.hold``) does.
     :arg restores: restarted servers restore their saved view, as without the rule that the view is renamed first.
     :arg copies: a member that joins may be without data meanwhile (SST).
     :arg symmetric: treat states that differ in the names of members only as one: a quick look, not a proof, because names decide between equal
@@ -102,7 +103,8 @@ class Cluster:
     late: int = 1
     stale: int = 1
     restores: bool = False
-    newer: bool = True
+    ends: bool = True
+    holds: bool = True
     copies: bool = False
     symmetric: bool = False
     reverse: bool = False
@@ -207,9 +209,9 @@ class Cluster:
                 by_view.setdefault(members[i].view, set()).add(i)
         quorate = [view for view, here in by_view.items() if 2 * len(here) + (leaver is not None and leaver in state.views[view]) > len(state.views[view])]
         if len(quorate) > 1:
-            with_data = [view for view in quorate if not self.newer or any(i < self.size for i in by_view[view])] or quorate
+            # Galera compares numbers of views, which do not show what is newer
             return [
-                self.changed(state, {i: self.killed(i, members[i]) for view in quorate if view != survives for i in by_view[view]}) for survives in with_data
+                self.changed(state, {i: self.killed(i, members[i]) for view in quorate if view != survives for i in by_view[view]}) for survives in quorate
             ]
         if quorate:
             if leaver is None and all(members[i].primary and members[i].view == quorate[0] for i in group) and state.views[quorate[0]] == group:

@@ -121,10 +121,26 @@ TRANSITIONS = (
         {"a": "joining", "g": "synced"},
     ),
     Transition(
-        "conflict", "abg", "a component was formed while the witness was Primary alone; they meet", "the witness aborts (pc.npvo), and joins",
+        "conflict", "abg", "a component was formed while the witness was Primary alone; they meet", "one of them aborts, here the witness, and joins",
         ("the operator stops a", "the operator stops b", "g is cut off", "the operator starts a", "the operator starts b", "the guard of b: form",
          "the guard of b: form", "all links are back", "a, b, g agree", "a, b, g agree"),
         {"a": "joining", "b": "synced"},
+    ),
+    Transition(
+        "the donor is lost", "abg", "a member copies all data, its donor is excluded", "the member leaves, and the witness is Primary alone",
+        ("a is cut off", "a agree", "b, g agree", "b, g order", "all links are back", "a, b, g agree", "b is cut off", "b agree", "a, g agree",
+         "a has lost its donor, leaves"),
+        {"a": "waiting", "b": "lost", "g": "synced"},
+    ),
+    Transition(
+        "the donor is lost, and a crash", "abg", "the same, but the member crashes when it notices", "the witness is not Primary",
+        ("a is cut off", "a agree", "b, g agree", "b, g order", "all links are back", "a, b, g agree", "b is cut off", "b agree", "a, g agree",
+         "a has lost its donor, crashes", "a, g agree"),
+        {"a": "waiting", "b": "lost", "g": "lost"},
+    ),
+    Transition(
+        "a witness alone", "abg", "it has no connection for some seconds", "its program restarts it, and it is in no component",
+        ("the operator stops a", "the operator stops b", "g has lost all connections"), {"a": "stopped", "b": "stopped", "g": "lost"},
     ),
     Transition(
         "a witness forgets", "abg", "the witness is restarted", "it does not belong to an earlier component, and joins a Primary one",

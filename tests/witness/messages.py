@@ -39,11 +39,13 @@ class Messages:
     def start(self, wait: bool = True) -> None:
         """Declare the queue and publish from now on.
 
-        :arg wait: until messages are confirmed; otherwise the queue is declared as soon as a member accepts it.
+        :arg wait: until messages are confirmed; otherwise the queue is declared as soon as a member accepts it, after another client was started.
         """
         secret = self.lab.inventory_path / ".secrets" / "lab" / "rabbitmq" / "footprint.txt"
         authority = self.lab.state / "amqp-ca.pem"
-        authority.write_text(self.lab.run(self.members[0], ["cat", "/etc/rabbitmq/footprint-tls/ca.pem"]), encoding="ascii")
+        if wait:
+            # later, the member may be off
+            authority.write_text(self.lab.run(self.members[0], ["cat", "/etc/rabbitmq/footprint-tls/ca.pem"]), encoding="ascii")
         self._settings.touch(mode=0o600)
         settings = {
             "hosts": [self.lab.addresses[name] for name in self.members], "user": "footprint", "password": secret.read_text("utf-8").strip(),

@@ -82,6 +82,7 @@ class Newest:
     :arg equal: all members with the same data as that one, by name.
     :arg waits_for: members without which it cannot be decided.
     :arg refused: a person must decide.
+    :arg proved: the last component is known, so that a witness cannot be in a later one.
     """
 
     name: str | None
@@ -89,6 +90,7 @@ class Newest:
     equal: tuple[str, ...] = ()
     waits_for: tuple[str, ...] = ()
     refused: bool = False
+    proved: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,11 +108,14 @@ class Step:
         ``wait``;
         ``refuse``: a person must decide.
     :arg waits_for: members without which nothing can be done.
+    :arg hold: a witness may be Primary alone. Its program restarts it within seconds, and the guard waits that long before it forms a component: if both
+        met, Galera would end one of them, and not always that of the witness.
     """
 
     action: str
     reason: str
     waits_for: tuple[str, ...] = ()
+    hold: bool = False
 
 
 def step(me: str, reports: t.Mapping[str, Report | None], witnesses: int, addresses: int | None = None) -> Step:
@@ -146,7 +151,9 @@ def step(me: str, reports: t.Mapping[str, Report | None], witnesses: int, addres
         return Step("refuse" if found.refused else "wait", found.reason, found.waits_for)
     if found.name == me:
         busy = tuple(report.name for report in others if _may_be_primary(report))
-        return Step("wait", f"others may still form a component, or are in one without data: {', '.join(busy)}", busy) if busy else Step("form", found.reason)
+        if busy:
+            return Step("wait", f"others may still form a component, or are in one without data: {', '.join(busy)}", busy)
+        return Step("form", found.reason, hold=witnesses > 0 and not found.proved)
     if _may_be_primary(own) and not own.isolated:
         return Step("isolate" if own.state == "running" else "restart", f"in a component without data; {found.reason}")
     return Step("wait", found.reason, (found.name,))
@@ -194,7 +201,7 @@ def newest(reports: t.Mapping[str, Report | None]) -> Newest:
         return Newest(None, "no member has data of a cluster", refused=True)
     highest = max(t.cast(int, report.position) for report in with_data)
     equal = tuple(sorted(report.name for report in with_data if report.position == highest))
-    return Newest(equal[0], f"{equal[0]} has the newest data (position {highest}) of {', '.join(needed)}", equal)
+    return Newest(equal[0], f"{equal[0]} has the newest data (position {highest}) of {', '.join(needed)}", equal, proved=bool(last))
 
 
 def _last_components(known: t.Mapping[str, Report], configured: t.Container[str]) -> list[tuple[str, ...]]:

@@ -9,7 +9,7 @@
 
 Each second it reads the state of the own server, publishes it for the health check, which serves it to the other members at ``/state``, reads theirs,
 and does what ``galera_return.step`` decides. An answer that is missing, late, invalid or older than the last change of the own server counts as unknown.
-While a run restarts members, it forms no component.
+While a run restarts members, it forms no component; when the run has deployed the database, it does again.
 
 A member that differs from the others or could not apply a change (a full disk, for example) leaves the cluster, and its server never connects again.
 The guard restarts it a limited number of times while another member serves.
@@ -39,10 +39,15 @@ STATE = pathlib.Path("/run/footprint-galera/state.json")
 FORMING = pathlib.Path("/run/footprint-galera/forming")
 #: Record of a run that restarts members; see the module controlplane_lock.
 LOCK = pathlib.Path("/run/reduced.footprint/locks/controlplane-run.json")
+#: Its copy, when that run has deployed the database and restarts no more of its members.
+RELEASED = pathlib.Path("/run/reduced.footprint/locks/controlplane-run.galera.json")
 #: Free part of the file system below which it counts as full, and from which a member may receive the data of another one.
 FULL, ENOUGH = 0.01, 0.05
 #: Seconds for which a restart must be necessary: what the others report is up to some seconds old.
 HOLD = 5.0
+#: Seconds for which forming a component must be possible if a witness may be Primary alone: the witness is restarted meanwhile, and what the others
+#: report is not from before that.
+ALONE = 8.0
 #: Seconds after which a server that does not connect, although others serve, is restarted.
 OUTSIDE = 20.0
 #: Seconds before each further restart of a server; after the last one it is left to a person.
@@ -98,6 +103,7 @@ class Guard:
         galera_report.write(STATE, {"at": began, "report": shown, "step": dataclasses.asdict(self.step)})
         self._note(report)
         if report is None or report.state == "stopped":
+            self.since = time.monotonic()
             return
         reports = {**self.others(), self.name: report}
         if time.monotonic() - began > galera_report.OLD:
@@ -157,7 +163,7 @@ class Guard:
         step = galera_return.step(self.name, reports, self.witnesses, len(peers) or None)
         if self._left() and step.action in ("connect", "form"):
             step = dataclasses.replace(step, action="restart")
-        if step.action in ("restart", "form") and LOCK.exists():
+        if step.action in ("restart", "form") and LOCK.exists() and galera_report.text_of(LOCK) != galera_report.text_of(RELEASED):
             return galera_return.Step("wait", f"a run that restarts members ({LOCK}) decides; otherwise {step.action}: {step.reason}")
         return step
 
@@ -168,7 +174,7 @@ class Guard:
             self.server.connect()
         elif step.action == "restart":
             self._restart()
-        elif step.action == "form" and not self.observer.bootstraps:
+        elif step.action == "form" and not self.observer.bootstraps and not (step.hold and time.monotonic() - self.since < ALONE):
             self._form(report)
 
     def _restart(self) -> None:

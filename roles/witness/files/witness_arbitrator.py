@@ -7,8 +7,8 @@
 ``witness_arbitrator.py GARBD ARGUMENT...``, in the unit of the arbitrator.
 
 An arbitrator stays in the Primary Component alone when the last member leaves it in an orderly way, or cannot receive the data that it lacks. It has no data,
-so members that connect to it end, and it does not connect again to those that have formed a component meanwhile. One that was restarted
-belongs to no component, and joins whichever it finds.
+so members that connect to it end. If the members have formed a component meanwhile, Galera compares the numbers of both views when they meet, and ends the
+component with the greater one (``pc.npvo``), which may be that of the members. One that was restarted belongs to no component, and joins whichever it finds.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import typing as t
 
 PROC = pathlib.Path("/proc")
 PAUSE = 1.0
-#: Seconds without any connection, after there was one.
-ALONE = 5.0
+#: Seconds without any connection, after there was one: less than after which a member starts again, or the members form a component (galera_guard.py).
+ALONE = 3.0
 _ESTABLISHED = "01"
 
 

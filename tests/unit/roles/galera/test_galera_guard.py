@@ -17,87 +17,7 @@ import typing as t
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_return import Report, Step
 
-from tests.unit.roles.galera.guard_support import CLUSTER, load
-
-MEMBERS = {"n1": "192.0.2.1", "n2": "192.0.2.2", "n3": "192.0.2.3"}
-CONNECTED = {"wsrep_connected": "ON", "wsrep_local_state_comment": "Synced", "wsrep_cluster_address": "gcomm://192.0.2.1,192.0.2.2,192.0.2.3?pc.wait_prim=yes"}
-LEFT = {**CONNECTED, "wsrep_connected": "OFF", "wsrep_local_state_comment": "Inconsistent"}
-SERVES = Report("n1", "running", primary=True, ready=True, uuid=CLUSTER, position=9)
-APART = Report("n1", "running", uuid=CLUSTER, position=9)
-ISOLATED = dataclasses.replace(APART, isolated=True)
-STARTING = Report("n1", "starting", uuid=CLUSTER, position=9)
-N2_SERVES = dataclasses.replace(SERVES, name="n2")
-
-
-class Server:
-    """Records what is done with it."""
-
-    def __init__(self) -> None:
-        self.done: list[str] = []
-        self.error: Exception | None = None
-
-    def __getattr__(self, name: str) -> t.Any:
-        def act(*arguments: str) -> t.Any:
-            if self.error is not None:
-                raise self.error  # pylint: disable=raising-bad-type
-            self.done.append(" ".join([name, *map(str, arguments)]))
-            return self
-
-        return act
-
-    def poll(self) -> int:
-        return 0
-
-
-class World:
-    """What the guard sees: its own report and status, those of the others, the decision, the clock and the disk."""
-
-    def __init__(self) -> None:
-        self.own: Report | None = APART
-        self.status = dict(CONNECTED)
-        self.bootstraps = False
-        self.others: dict[str, Report | None] = {"n2": None, "n3": None}
-        self.step = Step("none", "")
-        #: The decision after the server was stopped, if it is another one.
-        self.again: Step | None = None
-        self.asked: list[tuple[t.Any, ...]] = []
-        self.now = 1000.0
-        self.free = 0.5
-
-    def look(self) -> Report | None:
-        return self.own
-
-    def decide(self, *arguments: t.Any) -> Step:
-        self.asked.append(arguments)
-        return self.again if self.again and arguments[1]["n1"].state == "stopped" else self.step
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
-@pytest.fixture(name="world")
-def fixture_world() -> World:
-    return World()
-
-
-@pytest.fixture(name="module")
-def fixture_module(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, world: World) -> t.Any:
-    _report, module = load(monkeypatch, "galera_report", "galera_guard")
-    for name in ("STATE", "FORMING", "LOCK"):
-        monkeypatch.setattr(module, name, tmp_path / name.lower())
-    monkeypatch.setattr(module.galera_return, "step", world.decide)
-    monkeypatch.setattr(module.time, "monotonic", lambda: world.now)
-    monkeypatch.setattr(module.time, "sleep", world.sleep)
-    monkeypatch.setattr(module, "free_part", lambda folder: world.free)
-    return module
-
-
-@pytest.fixture(name="guard")
-def fixture_guard(module: t.Any, world: World, monkeypatch: pytest.MonkeyPatch) -> t.Any:
-    guard = module.Guard({"name": "n1", "socket": "/s", "port": 9200, "witnesses": 0, "members": MEMBERS})
-    guard.server, guard.observer = Server(), world
-    monkeypatch.setattr(guard, "others", lambda: world.others)
-    return guard
+from tests.unit.roles.galera.guard_support import APART, CLUSTER, CONNECTED, ISOLATED, LEFT, MEMBERS, N2_SERVES, SERVES, STARTING, World
 
 
 @pytest.mark.parametrize(
@@ -158,28 +78,10 @@ def test_the_others_and_status_learn_what_it_found(guard: t.Any, module: t.Any, 
     guard.turn()
     state = json.loads(module.STATE.read_text("utf-8"))
     assert state["at"] == world.now and state["report"]["position"] == 9 and state["report"]["failed"] is None
-    assert state["step"] == {"action": "wait", "reason": "n2 may have newer data and does not answer", "waits_for": ["n2"]}
+    assert state["step"] == {"action": "wait", "reason": "n2 may have newer data and does not answer", "waits_for": ["n2"], "hold": False}
     world.own = None
     guard.turn()
     assert json.loads(module.STATE.read_text("utf-8"))["report"] is None
-
-
-def test_while_a_run_restarts_members_it_forms_no_component(guard: t.Any, module: t.Any, world: World) -> None:
-    module.LOCK.write_text("{}", "utf-8")
-    for world.own, action in [(STARTING, "form"), (APART, "restart"), (ISOLATED, "form"), (APART, "isolate"), (ISOLATED, "connect")]:
-        world.step = Step(action, "why")
-        guard.turn()
-    assert guard.server.done == ["isolate None", "connect"]
-    world.own, world.step = STARTING, Step("form", "why")
-    guard.turn()
-    assert guard.step.action == "wait" and "a run that restarts members" in guard.step.reason
-    world.own, world.status, world.step = ISOLATED, LEFT, Step("connect", "why")
-    guard.turn()
-    assert guard.step.action == "wait" and guard.server.done[-1] == "connect"
-    world.own, world.status, world.step = STARTING, {}, Step("form", "why")
-    module.LOCK.unlink()
-    guard.turn()
-    assert guard.server.done[-1] == f"bootstrap {CLUSTER}"
 
 
 def test_a_server_that_is_starting_the_cluster_is_not_started_again(guard: t.Any, world: World) -> None:

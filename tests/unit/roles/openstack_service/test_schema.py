@@ -17,6 +17,12 @@ import yaml
 from tests.support.control_node import ROOT, ControlNode
 
 TASKS = yaml.safe_load((ROOT / "roles/openstack_service/tasks/schema.yml").read_text("utf-8"))
+KEYSTONE = yaml.safe_load((ROOT / "roles/keystone/tasks/serve.yml").read_text("utf-8"))
+NO_DATABASE = {
+    name: yaml.safe_load((ROOT / "roles" / role / "vars/main.yml").read_text("utf-8"))[name]
+    for role, name in (("openstack_service", "__openstack_service_no_database"), ("keystone", "__keystone_no_database"))
+}
+LOST = "(pymysql.err.OperationalError) (2013, 'Lost connection to MySQL server during query')"
 NOVA = yaml.safe_load((ROOT / "roles/nova/vars/main.yml").read_text("utf-8"))["__nova_service"]["schema"]
 
 
@@ -35,7 +41,8 @@ def migrated(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, codes: dict[
     variables = {
         "openstack_service_definition": {"schema": {**NOVA, "commands": [["nova-manage", "api_db", "sync"], ["nova-manage", "cell_v2", "create_cell"]]}},
         "__openstack_service_user": "nova", "__openstack_service_first": "metal2", "__openstack_service_marker": str(folder / "once/nova.schema"),
-        "__openstack_service_schema": {"changed": False}, "ansible_connection": "local", "ansible_python_interpreter": sys.executable, **given,
+        "__openstack_service_schema": {"changed": False}, "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
+        "__openstack_service_pause": 0, **NO_DATABASE, **given,
     }  # fmt: skip
     code, output = ControlNode(folder).play(TASKS, variables.pop("host", "metal2"), **variables)
     ran = (folder / "ran").read_text("utf-8").splitlines() if (folder / "ran").exists() else []
@@ -52,6 +59,32 @@ def test_exit_codes(codes: dict[str, int], good: bool, tmp_path: pathlib.Path, m
     assert (code == 0) == good and len(ran) == 2, output
     # a failed one is repeated by the next run
     assert (tmp_path / "once/nova.schema").exists() == good, output
+
+
+@pytest.mark.parametrize(("text", "ends", "tries"), [(LOST, True, 3), (LOST, False, 7), ("(pymysql.err.OperationalError) (1050, 'Table exists')", True, 1)])
+@pytest.mark.parametrize("service", ["nova", "keystone"])
+def test_a_migration_that_lost_the_database_is_repeated(
+    service: str, text: str, ends: bool, tries: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = f"$(wc -l < {tmp_path}/ran)"
+    script = f'''#!/bin/sh
+echo "$*" >> {tmp_path}/ran
+[ {int(ends)} = 1 ] && [ {number} -ge 3 ] && exit 0
+echo "{text}" >&2
+exit 1
+'''
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/runuser").write_text(script, "utf-8")
+    (tmp_path / "bin/runuser").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    tasks = [task for task in (TASKS if service == "nova" else KEYSTONE) if task["name"] in ("Migrate the tables", "Migrate the database schema")]
+    code, output = ControlNode(tmp_path).play(
+        tasks, "metal2", openstack_service_definition={"schema": {"commands": [["nova-manage", "api_db", "sync"]]}}, __openstack_service_user="nova",
+        __openstack_service_first="metal2", __openstack_service_schema={"changed": True}, __keystone_first="metal2", __keystone_tables={"rc": 2},
+        __openstack_service_pause=0, __keystone_pause=0, **NO_DATABASE, ansible_connection="local", ansible_python_interpreter=sys.executable,
+    )  # fmt: skip
+    assert (code == 0) == (ends and tries > 1), output
+    assert len((tmp_path / "ran").read_text("utf-8").splitlines()) == tries, output
 
 
 def test_a_failed_migration_is_not_recorded_by_the_other_members(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

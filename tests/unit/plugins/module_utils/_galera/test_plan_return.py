@@ -108,6 +108,22 @@ def test_step(reports, witnesses, action, waits_for):
     assert found.reason
 
 
+@pytest.mark.parametrize(
+    ("reports", "witnesses", "hold"),
+    [
+        ({"a": member("a", "abg"), "b": member("b", "abg")}, 1, False),
+        ({"a": member("a", "abg", caught_up=False), "b": member("b", "abg", caught_up=False)}, 1, True),
+        ({"a": waiting("a", None), "b": waiting("b", None)}, 1, True),
+        ({"a": member("a", "abg", caught_up=False), "b": waiting("b", "bg", uuid=None)}, 1, True),
+        ({"a": waiting("a", None), "b": waiting("b", None)}, 0, False),
+    ],
+    ids=["crashed together", "not seen caught up", "stopped in an orderly way", "a copying member ended", "no witness"],
+)
+def test_a_witness_may_be_primary_alone(reports, witnesses, hold):
+    found = step("a", reports, witnesses)
+    assert (found.action, found.hold) == ("form", hold)
+
+
 @pytest.mark.parametrize(("addresses", "action"), [(3, "form"), (2, "wait"), (4, "wait"), (None, "form")])
 def test_no_component_is_formed_while_the_cluster_is_resized(addresses, action):
     found = step("a", {name: member(name) for name in "abc"}, 0, addresses)
