@@ -16,8 +16,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time
 from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.io_haproxy import HaProxy
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_store, model_journal
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_journal
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, MOVED, MOVING
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import CONFIRMED, MOVED, MOVING, Record
 
 _HINT = "Run the playbook status and check the journals of haproxy and keepalived on the controllers, then run the play again."
 
@@ -130,12 +130,17 @@ def departures(cluster: str | None = None, unfinished: bool = False) -> list[dic
 
     :arg unfinished: only moves that are not confirmed.
     """
-    notes = [{**dataclasses.asdict(note), "waiting": _waiting(note.id, note.uuid)} for note in io_moved.read_all().values()]
+    notes = [_departure(record) for record in io_owner.read_all().values()]
     noted = {note["id"] for note in notes if note["state"] != CONFIRMED}
     # a worker writes its record shortly before the VM leaves; until then only its journal shows the move
     notes += [note for note in _at_work() if note["id"] not in noted]
     notes = [note for note in notes if cluster in (None, note["cluster"]) and not (unfinished and note["state"] == CONFIRMED)]
     return sorted(notes, key=lambda note: (note["name"], note["uuid"]))
+
+
+def _departure(record: Record) -> dict[str, t.Any]:
+    values = {key: getattr(record, key) for key in ("id", "cluster", "name", "uuid", "at", "state")}
+    return {**values, "to": record.where, "waiting": _waiting(record.id, record.uuid)}
 
 
 def _waiting(vm_id: str, uuid: str) -> str | None:
