@@ -29,7 +29,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_
     Record,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.plan_owner import TABLE, Event, Row
-from tests.model.owner_state import NAMES, UUID, A, Data, Machine, State
+from tests.model.owner_state import NAMES, UUID, A, Machine, State
 
 
 @dataclasses.dataclass
@@ -126,7 +126,8 @@ class Owner:
                 # earlier answers are not used after it has asked for something else
                 asking = state._replace(answer=None) if self.again and state.answer and state.answer[0] == name else state
                 for to, event in self._commands(state, name, machine.record):
-                    yield f"{name}: {event.name} on {to}", self.event(asking, to, event)
+                    dropped = asking.on(name, dropped=machine.record.token) if event.name == "cancelled" else asking
+                    yield f"{name}: {event.name} on {to}", self.event(dropped, to, event)
                 for text, answers in self.answers(state, name):
                     for what, after in self._decides(state, name, machine, answers):
                         if text and after is not None and "removes" in after.bad:
@@ -163,7 +164,7 @@ class Owner:
             if operation.step == STOPPED and state.of(operation.to).data == state.of(name).data:
                 yield operation.to, Event("arrived", token=operation.token)
         there = state.of(record.to).record
-        if record.role == FORMER and operation and operation.to == name and there and (there.operation is None or there.operation.to == name):
+        if record.role == FORMER and operation and operation.to == name and operation.token != state.of(name).dropped and there and (there.operation is None or there.operation.to == name):
             yield record.to, Event("begun", token=operation.token, to=name)
             if there.operation and there.operation.step == STOPPED and state.of(name).data in (state.of(record.to).data, state.last):
                 yield record.to, Event("handed over", answers=((name, record),), complete=True)  # type: ignore[arg-type]
@@ -273,7 +274,8 @@ class Owner:
                     yield f"{other} answers {name}, which is late to use it", less._replace(answer=(name, other, answer))
             if not state.command:
                 for to, event in self._commands(state, name, machine.record):
-                    yield f"{name}: {event.name} on {to} will be late", less._replace(command=(to, event._replace(answers=tuple(event.answers)))) if event.name != "cancelled" else None
+                    if event.name != "cancelled":
+                        yield f"{name}: {event.name} on {to} will be late", less._replace(command=(to, event))
 
     def _faults(self, state: State) -> t.Iterator[tuple[str, State | None]]:
         for name, machine in zip(NAMES, state.machines):

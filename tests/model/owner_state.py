@@ -20,6 +20,7 @@ Data = t.Optional[t.Tuple[int, int]]
 class Machine(t.NamedTuple):
     """A machine.
 
+    :arg dropped: the token of a return that was given up.
     :arg unflushed: the record before the last write, as long as that may be lost with the power.
     :arg paused: the VM has arrived with its memory, and its source has not resumed it yet.
     """
@@ -30,6 +31,7 @@ class Machine(t.NamedTuple):
     paused: bool = False
     on: bool = True
     readable: bool = True
+    dropped: str = ""
     unflushed: tuple[Record | None, ...] = ()
 
 

@@ -22,6 +22,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.run_contex
 from tests.support.records import use_folder
 
 
+VM = {"uuid": "u", "uri": "qemu:///system", "items": [], "name": "c1", "autostart": True, "host": {"name": "metal1"}}
+
+
 class Killed(BaseException):
     """What kill -9 looks like from inside: nothing after it runs."""
 
@@ -65,7 +68,7 @@ def make_world(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Any
             world.done.append(name)
             if name == "preflight":
                 context.journal.method = world.method
-                context.journal.facts.update(vm={"uuid": "u", "uri": "qemu:///system", "items": [], "name": "c1", "autostart": True, "host": {"name": "metal1"}}, running=True)
+                context.journal.facts.update(vm=VM, running=True)
                 context.change("begun", token="1", to=context.spec.destination.name, live=world.method == "live")
             if name in ("stop", "migrate"):
                 context.journal.facts["held"] = {"running": True, "autostart": True}

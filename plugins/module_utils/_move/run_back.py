@@ -91,9 +91,10 @@ def _take_back(context: Context) -> None:
 
 def settle(context: Context) -> None:
     """Complete the move: the VM belongs to the destination, the old copy stays here, off, until the move is confirmed or returned."""
+    if context.journal.facts.pop("back", None):
+        # of a return that failed: a late request of it must not end the next one
+        context.save()
     _settle_there(context)
-    # of a return that failed
-    context.journal.facts.pop("back", None)
     context.mark()
 
 

@@ -254,11 +254,7 @@ def roll_back(context: Context, reason: str) -> None:
     journal.facts["failed"] = reason
     context.save()
     if "vm" in journal.facts:
-        _restore(context)
-        try:
-            clear_there(context)
-        except FootprintError as error:
-            journal.warnings.append(f"Copied data is left at the destination: {error}")
+        restore(context)
     journal.facts["failed"] = None
     journal.state, journal.reason, journal.ended = FAILED, reason, time.time()
     if "started" in journal.downtime:
@@ -266,8 +262,8 @@ def roll_back(context: Context, reason: str) -> None:
     context.save()
 
 
-def _restore(context: Context) -> None:
-    """Let the VM run here again, as before the move."""
+def restore(context: Context) -> None:
+    """Let the VM run here again, as before the move, then discard the copy at the destination."""
     record = context.record
     held = context.journal.facts.get("held")
     if record.role == FORMER and not record.is_taken:
@@ -279,6 +275,10 @@ def _restore(context: Context) -> None:
         context.journal.facts["held"] = None
     elif record.role == OWNER:
         context.change("cancelled")
+    try:
+        clear_there(context)
+    except FootprintError as error:
+        context.journal.warnings.append(f"Copied data is left at the destination: {error}")
 
 
 def clear_there(context: Context) -> None:

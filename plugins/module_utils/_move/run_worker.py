@@ -225,13 +225,8 @@ def _where(context: Context) -> str:
         held, running = journal.facts.get("held"), journal.facts.get("running")
         if held and here is not None:
             # the VM on the source is unchanged: discard the copy and let the VM run here again
-            context.release(bool(held["running"]))
-            journal.facts["held"] = held = None
-            context.save()
-            try:
-                run_steps.clear_there(context)
-            except FootprintError as error:
-                context.log(f"copied data is left at the destination: {error.message}")
+            run_steps.restore(context)
+            held = None
         journal.renew(time.time())
         if held:
             journal.facts.update(held=held, running=running)

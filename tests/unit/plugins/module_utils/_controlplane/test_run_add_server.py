@@ -165,21 +165,6 @@ def test_a_port_that_is_none_is_named(port: object) -> None:
     assert caught.value.path == "ports.http"
 
 
-@pytest.mark.parametrize("state, listed", [("new", True), ("running", True), ("failed", False), ("returned", False)])
-def test_a_worker_that_has_not_left_a_note_yet_is_seen(state: str, listed: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_add_server.io_store, "HOME", tmp_path)
-    make = run_add_server.io_store.MoveStore
-    monkeypatch.setattr(run_add_server.io_store, "MoveStore", lambda name: make(name, tmp_path))
-    monkeypatch.setattr(run_add_server.io_owner, "read_all", dict)
-    store = make("c2", tmp_path)
-    store.write_job({"action": "moved", "params": {"id": "c2", "cluster": "lab", "destination": {"host": "192.0.2.13", "name": "metal3"}}})
-    journal = store.journal()
-    journal.state = state
-    store.write(journal)
-    found = run_add_server.departures("lab", unfinished=True)
-    assert [(note["id"], note["to"], note["state"]) for note in found] == ([("c2", "metal3", "moving")] if listed else [])
-
-
 @pytest.mark.parametrize("uuid, waits", [("u", "waiting for metal3."), ("another cluster's", None)])
 def test_a_worker_that_waits_for_the_destination_is_seen(uuid: str, waits: str | None, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make = run_add_server.io_store.MoveStore

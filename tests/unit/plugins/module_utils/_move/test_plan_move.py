@@ -21,6 +21,7 @@ HOST = {"uuid": "a", "cpu": "<cpu/>", "libvirt": 9_000_000, "hypervisor": 7_002_
 BASE = Item(f"{POOL}/images/base.raw", "file", True, size=100)
 TOP = Item(f"{POOL}/c1-disk0", "file", False, DISK, "qcow2", 1000, 300, BASE.path, "raw")
 NVRAM = Item("/var/lib/libvirt/qemu/nvram/c1_VARS.fd", "file", False, STATE, size=5)
+ARRIVES, LEFT, GONE = (away(state, to).values() for state, to in (("arriving", "metal3"), ("moved", "metal1"), ("confirmed", "metal1")))
 VM = {
     "name": "c1", "uuid": "u1", "uri": "qemu:///system", "type": "kvm", "cluster": "lab", "id": "c1", "state": "running", "active": True,
     "persistent": True, "autostart": True, "rsync": "/usr/bin/rsync", "saved": False, "snapshots": False, "macs": ["52:54:00:00:00:01"],
@@ -69,9 +70,9 @@ def test_nothing_in_the_way():
         ({}, {"name_taken": "u2"}, "another domain at the destination has the name c1"),
         ({}, {"macs_taken": {"52:54:00:00:00:01": "other"}}, "has the MAC"),
         ({}, {"domain": {"name": "c1", "state": "shutdown", "active": False}}, "already exists at the destination (c1"),
-        ({}, {"domain": {"name": "c1", "state": "running", "active": True}, "record": away("arriving", "metal3").values()}, "already exists at the destination (c1"),
-        ({}, {"record": away("moved", "metal1").values(), "domain": {"name": "c1", "state": "shutdown", "active": False}}, "still has the old copy"),
-        ({}, {"existing": {TOP.path: 1}, "record": away("arriving", "metal3").values()}, f"{TOP.path} already exists at the destination"),
+        ({}, {"domain": {"name": "c1", "state": "running", "active": True}, "record": ARRIVES}, "already exists at the destination (c1"),
+        ({}, {"record": LEFT, "domain": {"name": "c1", "state": "shutdown", "active": False}}, "still has the old copy"),
+        ({}, {"existing": {TOP.path: 1}, "record": ARRIVES}, f"{TOP.path} already exists at the destination"),
         ({}, {"existing": {TOP.path: 1}}, f"{TOP.path} already exists at the destination"),
         ({}, {"existing": {BASE.path: 99}}, "different content"),
         ({}, {"pools": {POOL: {"name": "default", "available": 399}}}, "available, the VM needs"),
@@ -97,9 +98,9 @@ def test_all_problems_are_reported_together():
     [
         {"existing": {BASE.path: 100}, "pools": {POOL: {"name": "default", "available": 300}}},
         {"half": {TOP.path: 290}, "pools": {POOL: {"name": "default", "available": 110}}},
-        {"existing": {TOP.path: 300}, "arrived": [TOP.path], "record": away("arriving", "metal3").values()},
-        {"domain": {"name": "c1", "state": "shutdown", "active": False}, "record": away("arriving", "metal3").values(), "existing": {TOP.path: 300}},
-        {"record": away("confirmed", "metal1").values()},
+        {"existing": {TOP.path: 300}, "arrived": [TOP.path], "record": ARRIVES},
+        {"domain": {"name": "c1", "state": "shutdown", "active": False}, "record": ARRIVES, "existing": {TOP.path: 300}},
+        {"record": GONE},
         {"macs_taken": {}},
     ],
     ids=["image there", "partly copied", "of an earlier attempt", "defined by an earlier attempt", "left for good once", "nothing"],

@@ -13,7 +13,6 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_store, run_automatic, run_guard, run_standby
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import job_data, parse_job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from tests.support.records import TAKEN, away
 
