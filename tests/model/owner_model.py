@@ -164,7 +164,8 @@ class Owner:
             if operation.step == STOPPED and state.of(operation.to).data == state.of(name).data:
                 yield operation.to, Event("arrived", token=operation.token)
         there = state.of(record.to).record
-        if record.role == FORMER and operation and operation.to == name and operation.token != state.of(name).dropped and there and (there.operation is None or there.operation.to == name):
+        asks = record.role == FORMER and operation and operation.to == name and operation.token != state.of(name).dropped
+        if asks and operation and there and (there.operation is None or there.operation.to == name):
             yield record.to, Event("begun", token=operation.token, to=name)
             if there.operation and there.operation.step == STOPPED and state.of(name).data in (state.of(record.to).data, state.last):
                 yield record.to, Event("handed over", answers=((name, record),), complete=True)  # type: ignore[arg-type]
@@ -275,7 +276,7 @@ class Owner:
             if not state.command:
                 for to, event in self._commands(state, name, machine.record):
                     if event.name != "cancelled":
-                        yield f"{name}: {event.name} on {to} will be late", less._replace(command=(to, event))
+                        yield f"{name}: {event.name} on {to} will be late", less._replace(command=(to, event._replace(answers=tuple(event.answers))))
 
     def _faults(self, state: State) -> t.Iterator[tuple[str, State | None]]:
         for name, machine in zip(NAMES, state.machines):

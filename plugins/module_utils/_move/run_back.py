@@ -93,7 +93,8 @@ def settle(context: Context) -> None:
     """Complete the move: the VM belongs to the destination, the old copy stays here, off, until the move is confirmed or returned."""
     if context.journal.facts.pop("back", None):
         # of a return that failed: a late request of it must not end the next one
-        context.save()
+        with contextlib.suppress(OSError):
+            context.save()
     _settle_there(context)
     context.mark()
 
