@@ -75,7 +75,7 @@ def test_a_vm_that_its_rollback_cannot_start_is_started_until_that_succeeds(run)
     lost = BackendError("the connection to libvirtd was lost.")
     host, journal, reasons = run(lost, lost)
     assert host.active and host.starts == 3
-    # it does not begin to move again meanwhile, and tells what it waits for
+    # it does not begin to move again meanwhile, and reports what it waits for
     assert run.world.done.count("copy") == 1 and run.world.done.count("clear there") == 1
     assert len(reasons) == 2 and all("the connection to libvirtd was lost" in each for each in reasons)
     assert (journal.state, journal.reason, journal.facts["held"]) == ("failed", "copy: no space.", None)
