@@ -93,21 +93,6 @@ class Owner:
                 self._steps[key] = error
         return self._steps[key]
 
-    def event(self, state: State, name: str, event: Event, **values: t.Any) -> State | None:
-        """Return the state after an event on a machine and the write of its record, ``None`` if it is refused or cannot be read."""
-        machine = state.of(name)
-        if not machine.on or not machine.readable:
-            return None
-        if event.name == "received":
-            live = machine.record and machine.record.operation and machine.record.operation.step == LIVE
-            event = event._replace(complete=bool(machine.running or machine.paused or live and machine.data))
-        after = self.step(machine.record, event._replace(here=name, answers=dict(event.answers)))
-        if isinstance(after, RefusedError) or (after == machine.record and not values):
-            return None
-        if self.again and after != machine.record and state.answer and state.answer[0] == name:
-            state = state._replace(answer=None)
-        return state.on(name, record=after, **{"unflushed": () if self.flushes else (machine.record,), **values})
-
     # -- what can happen
 
     def events(self, state: State) -> t.Iterator[tuple[str, State]]:
@@ -164,12 +149,14 @@ class Owner:
             if operation.step == STOPPED and state.of(operation.to).data == state.of(name).data:
                 yield operation.to, Event("arrived", token=operation.token)
         there = state.of(record.to).record
-        asks = record.role == FORMER and operation and operation.to == name and operation.token != state.of(name).dropped
-        if asks and operation and there and (there.operation is None or there.operation.to == name):
+        if record.role != FORMER or not operation or operation.to != name or not there or there.operation and there.operation.to != name:
+            return
+        # the way back
+        yield record.to, Event("cancelled")
+        if operation.token != state.of(name).dropped:
             yield record.to, Event("begun", token=operation.token, to=name)
             if there.operation and there.operation.step == STOPPED and state.of(name).data in (state.of(record.to).data, state.last):
                 yield record.to, Event("handed over", answers=((name, record),), complete=True)  # type: ignore[arg-type]
-            yield record.to, Event("cancelled")
 
     def event(self, state: State, name: str, event: Event, **values: t.Any) -> State | None:
         """Return the state after an event on a machine and the write of its record, ``None`` if it is refused or cannot be read."""
@@ -208,7 +195,9 @@ class Owner:
             return
         there = state.of(operation.to)
         yield f"{name}: stopped", self.event(state, name, Event("stopped", running=machine.running or machine.paused)) if operation.step != LIVE else None
-        yield f"{name}: cancelled", self.event(state, name, Event("cancelled"))
+        if there.record is None or there.record.role != FORMER or there.record.token != operation.token:
+            # a return is cancelled by the one that asked for it
+            yield f"{name}: cancelled", self.event(state, name, Event("cancelled"))
         reached = there.on and there.readable and there.record is not None
         receives = reached and there.record is not None and there.record.role == INCOMING and there.record.token == operation.token
         # its disks there are those of the former owner

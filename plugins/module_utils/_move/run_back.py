@@ -91,12 +91,16 @@ def _take_back(context: Context) -> None:
 
 def settle(context: Context) -> None:
     """Complete the move: the VM belongs to the destination, the old copy stays here, off, until the move is confirmed or returned."""
-    if context.journal.facts.pop("back", None):
-        # of a return that failed: a late request of it must not end the next one
-        with contextlib.suppress(OSError):
-            context.save()
+    _drop_return(context)
     _settle_there(context)
     context.mark()
+
+
+def _drop_return(context: Context) -> None:
+    """Forget the token of a return that failed, before it is cancelled: a late request of it must not end the next one."""
+    if context.journal.facts.pop("back", None):
+        with contextlib.suppress(OSError):
+            context.save()
 
 
 def _settle_there(context: Context) -> dict[str, t.Any]:
@@ -270,6 +274,7 @@ def _stay_there(context: Context, cost: dict[str, t.Any]) -> None:
     :arg cost: the downtime of the move itself.
     """
     journal = context.journal
+    _drop_return(context)
     with contextlib.suppress(FootprintError, OSError):
         if journal.facts.get("was") == "running":
             answer = context.ask("run", timeout=context.spec.start_timeout + 60, seconds=context.spec.start_timeout)
