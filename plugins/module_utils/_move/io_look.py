@@ -323,7 +323,8 @@ def look(vm: t.Mapping[str, t.Any], uri: str) -> dict[str, t.Any]:
     facts: dict[str, t.Any] = {
         "name": platform.node(),
         "arch": platform.machine(),
-        "record": record.values() if record else None,
+        "state": record.state if record else None,
+        "to": record.where if record else None,
         "tools": {tool: shutil.which(tool, path=_PATH) for tool in THERE},
         "memory_available": meminfo().get("MemAvailable", 0),
         "bridges": [name for name in vm["bridges"] if kind_of(name) in ("bridge", "openvswitch")],

@@ -29,7 +29,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_jour
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import AUTO, COPY, DISK, LIVE, Item, MoveSpec
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import TOOLS_PATH, Problem
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVED, ARRIVING, MOVED, MOVING, Record, record_from
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING, MOVED, MOVING
 
 Facts = t.Mapping[str, t.Any]
 
@@ -110,10 +110,10 @@ def _of_the_host(spec: MoveSpec, vm: Facts, there: Facts) -> t.Iterator[Problem]
 
 def _of_the_names(vm: Facts, there: Facts) -> t.Iterator[Problem]:
     from_this_move = arriving(there)
-    record, domain = _record(there), there["domain"]
-    if record is not None and record.state in (MOVING, MOVED):
+    domain = there["domain"]
+    if there["state"] in (MOVING, MOVED):
         yield Problem(
-            f"the destination still has the old copy of the VM, which was moved from there to {record.where}.",
+            f"the destination still has the old copy of the VM, which was moved from there to {there['to']}.",
             "Confirm that move first: run vm_move with state: confirmed on the destination.",
             "destination.host",
         )
@@ -197,21 +197,9 @@ def added_files(items: t.Iterable[Item], there: Facts) -> list[str]:
     return sorted(path for path in found if path.startswith("/"))
 
 
-def _record(there: Facts) -> Record | None:
-    data = there.get("record")
-    return record_from(data, f"destination/{data.get('uuid')}.json") if data else None
-
-
 def arriving(there: Facts) -> bool:
     """Whether the destination has data of an earlier attempt of this move."""
-    record = _record(there)
-    return record is not None and record.state == ARRIVING
-
-
-def is_complete(there: Facts) -> bool:
-    """Whether all data of an earlier attempt are at the destination."""
-    record = _record(there)
-    return record is not None and record.operation is not None and record.operation.step == ARRIVED
+    return there.get("state") == ARRIVING
 
 
 def live_blockers(vm: Facts, there: Facts) -> list[str]:

@@ -43,7 +43,7 @@ def preflight(context: Context) -> None:
     # from now on nothing else changes, copies or starts the VM on another server
     context.change("begun", token=secrets.token_hex(8), to=spec.destination.name)
     there = context.ask("look", vm=vm)
-    if plan_move.arriving(there) and (there["domain"] is not None or there["arrived"] or plan_move.is_complete(there)):
+    if plan_move.arriving(there) and (there["domain"] is not None or there["arrived"]):
         # left by an earlier attempt, and never resumed
         clear_there(context)
         there = context.ask("look", vm=vm)

@@ -21,6 +21,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner, run_hook
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import OWNER, STOPPED
 
 _POLL = 5.0
 _ASK = 30.0
@@ -83,8 +84,8 @@ def settle(vm_id: str) -> bool:
     job = store.job()
     if job is None or not io_owner.is_guarded(job.uuid) or io_owner.is_permitted(job.uuid) and not io_owner.is_start_due(job.uuid):
         return True
-    away = io_owner.away(job.uuid)
-    if away is not None and away.is_taken:
+    record = io_owner.known(job.uuid)
+    if record is None or record.is_taken:
         # it was given up before
         return True
     answers = records(job, store)
@@ -95,7 +96,7 @@ def settle(vm_id: str) -> bool:
         run_taken.give_up(job, store)
         store.log("guard: the VM was started on its standby and stays off here")
         return True
-    if away is not None:
+    if record.role != OWNER or record.operation and record.operation.step == STOPPED:
         # it is being moved, or was moved: the move starts it where it belongs
         io_owner.permit(job.uuid)
         return True

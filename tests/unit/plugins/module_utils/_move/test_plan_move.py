@@ -12,7 +12,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._move import plan_move
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, MOVED, RETURNED, MoveJournal, report
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import AUTO, COPY, DISK, LIVE, STATE, Item, parse_spec
-from tests.support.records import away
 
 POOL = "/var/lib/libvirt/images"
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFU1bV0Ytq1Tfw1pPqXHgkz2XSm2XG3uM2mC1lVtC0Cs"
@@ -21,7 +20,6 @@ HOST = {"uuid": "a", "cpu": "<cpu/>", "libvirt": 9_000_000, "hypervisor": 7_002_
 BASE = Item(f"{POOL}/images/base.raw", "file", True, size=100)
 TOP = Item(f"{POOL}/c1-disk0", "file", False, DISK, "qcow2", 1000, 300, BASE.path, "raw")
 NVRAM = Item("/var/lib/libvirt/qemu/nvram/c1_VARS.fd", "file", False, STATE, size=5)
-ARRIVES, LEFT, GONE = (away(state, to).values() for state, to in (("arriving", "metal3"), ("moved", "metal1"), ("confirmed", "metal1")))
 VM = {
     "name": "c1", "uuid": "u1", "uri": "qemu:///system", "type": "kvm", "cluster": "lab", "id": "c1", "state": "running", "active": True,
     "persistent": True, "autostart": True, "rsync": "/usr/bin/rsync", "saved": False, "snapshots": False, "macs": ["52:54:00:00:00:01"],
@@ -30,7 +28,7 @@ VM = {
     "items": [TOP.as_dict(), BASE.as_dict(), NVRAM.as_dict()], "sizes": {BASE.path: 100, TOP.path: 300}, "host": HOST,
 }
 THERE = {
-    "name": "metal3", "arch": "x86_64", "record": None, "tools": {"rsync": "/r", "qemu-img": "/q"}, "memory_available": 4096, "bridges": ["br-admin"],
+    "name": "metal3", "arch": "x86_64", "state": None, "tools": {"rsync": "/r", "qemu-img": "/q"}, "memory_available": 4096, "bridges": ["br-admin"],
     "links": [], "existing": {}, "arrived": [], "half": {}, "reason": None, "domain": None, "name_taken": None, "macs_taken": {}, "networks": {"net": True},
     "host": {**HOST, "uuid": "b", "name": "metal3"}, "pools": {POOL: {"name": "default", "available": 1000}}, "machine": None, "cpu": None,
 }
@@ -70,9 +68,9 @@ def test_nothing_in_the_way():
         ({}, {"name_taken": "u2"}, "another domain at the destination has the name c1"),
         ({}, {"macs_taken": {"52:54:00:00:00:01": "other"}}, "has the MAC"),
         ({}, {"domain": {"name": "c1", "state": "shutdown", "active": False}}, "already exists at the destination (c1"),
-        ({}, {"domain": {"name": "c1", "state": "running", "active": True}, "record": ARRIVES}, "already exists at the destination (c1"),
-        ({}, {"record": LEFT, "domain": {"name": "c1", "state": "shutdown", "active": False}}, "still has the old copy"),
-        ({}, {"existing": {TOP.path: 1}, "record": ARRIVES}, f"{TOP.path} already exists at the destination"),
+        ({}, {"domain": {"name": "c1", "state": "running", "active": True}, "state": "arriving"}, "already exists at the destination (c1"),
+        ({}, {"state": "moved", "to": "metal1", "domain": {"name": "c1", "state": "shutdown", "active": False}}, "still has the old copy"),
+        ({}, {"existing": {TOP.path: 1}, "state": "arriving"}, f"{TOP.path} already exists at the destination"),
         ({}, {"existing": {TOP.path: 1}}, f"{TOP.path} already exists at the destination"),
         ({}, {"existing": {BASE.path: 99}}, "different content"),
         ({}, {"pools": {POOL: {"name": "default", "available": 399}}}, "available, the VM needs"),
@@ -98,9 +96,9 @@ def test_all_problems_are_reported_together():
     [
         {"existing": {BASE.path: 100}, "pools": {POOL: {"name": "default", "available": 300}}},
         {"half": {TOP.path: 290}, "pools": {POOL: {"name": "default", "available": 110}}},
-        {"existing": {TOP.path: 300}, "arrived": [TOP.path], "record": ARRIVES},
-        {"domain": {"name": "c1", "state": "shutdown", "active": False}, "record": ARRIVES, "existing": {TOP.path: 300}},
-        {"record": GONE},
+        {"existing": {TOP.path: 300}, "arrived": [TOP.path], "state": "arriving"},
+        {"domain": {"name": "c1", "state": "shutdown", "active": False}, "state": "arriving", "existing": {TOP.path: 300}},
+        {"state": "confirmed", "to": "metal1"},
         {"macs_taken": {}},
     ],
     ids=["image there", "partly copied", "of an earlier attempt", "defined by an earlier attempt", "left for good once", "nothing"],

@@ -103,6 +103,12 @@ def test_a_vm_that_is_moved_is_permitted_but_started_by_its_move(boot: t.Any, st
     assert io_owner.is_permitted(JOB.uuid) and not io_owner.is_start_due(JOB.uuid) and store.paused_seconds() is not None
 
 
+def test_a_vm_whose_move_has_not_stopped_it_runs_on_its_server_again(boot: t.Any) -> None:
+    host, record = boot(None), away(MOVING, "metal3", "m", JOB.uuid)
+    io_owner.write(record._replace(start=ASK, operation=record.operation._replace(step="")))
+    assert run_guard.settle("m") and host.started == 1
+
+
 @pytest.mark.parametrize("moving", [True, False])
 def test_a_vm_that_was_started_on_its_standby_is_not_moved_any_more(boot: t.Any, moving: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host, store, given_up = boot(None), io_store.StandbyStore("m"), []
