@@ -98,7 +98,7 @@ def _handed_back(old: Record, event: Event) -> bool:
 
 def _kept(old: Record, event: Event) -> bool:
     given = event.answers.get(old.operation.by if old.operation else "")
-    return given is not None and given.token != old.token
+    return given is not None and given.token != old.token and (given.role == OWNER or given.is_taken)
 
 
 def _arrives(old: Record, event: Event) -> bool:

@@ -46,6 +46,14 @@ def test_a_machine_that_had_it_before_knows_so_when_what_it_received_is_discarde
     assert (left.role, left.to, left.operation) == (FORMER, "metal1", None)
 
 
+def test_what_was_received_is_discarded_only_if_its_source_keeps_the_vm_or_its_standby_has_it():
+    taken = step(MOVING, Event("learned", to="metal9"))
+    assert taken.is_taken and step(ARRIVING, Event("discarded", answers={"metal1": taken})) is None
+    # installed again, it received a late request
+    with pytest.raises(RefusedError, match="does not answer that it keeps"):
+        step(ARRIVING, Event("discarded", answers={"metal1": ARRIVING._replace(operation=Operation(MOVE, "0"))}))
+
+
 def test_its_own_guard_is_kept_by_each_machine():
     before = HERE._replace(role=FORMER, to="metal1", start="ask")
     assert step(before, Event("received", here="metal2", token="1", to="metal1", of=MOVING._replace(operation=Operation(MOVE, "1")))).start == "ask"
