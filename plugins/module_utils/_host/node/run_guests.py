@@ -17,7 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.mo
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_instance, xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import CONFIRMED, Record
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING, MOVED, Record
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.xml_devices import needed_files, pool_disks
 
 
@@ -86,7 +86,7 @@ def _guest(
         origin=owned.origin if owned else None,
         protected=bool(owned and (owned.protected or key in protected)),
         roles=tuple(roles.get(key, ())),
-        moved_to=left.where if left is not None and left.state != CONFIRMED else None,
+        moved_to=left.to if left is not None and left.state in (MOVED, ARRIVING) else None,
         memory_mib=0 if memory is None else parse_size(memory.text, memory.get("unit") or "KiB", "memory") // MIB,
         cpu=int(documents[0].findtext("vcpu") or 0),
         instance=instance.text if instance else "",

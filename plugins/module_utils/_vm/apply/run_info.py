@@ -23,6 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare impo
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.run_look import Seen
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_metadata import SEED_NAMESPACE, Ownership
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import OWNER
 
 
 OURS, FOREIGN, ALL = "ours", "foreign", "all"
@@ -78,7 +79,9 @@ class _Driver:
         self._records = [record for record in host.domains() if _matches_name(record, request)]
         self._kept = io_domain_lists.kept(host)
         self._local = urllib.parse.urlsplit(uri).netloc == ""
-        self._moved = io_owner.read_all(pathlib.Path(request.records_path)) if self._local else {}
+        away = io_owner.read_all(pathlib.Path(request.records_path)) if self._local else {}
+        # one that is being moved is a VM of this host until another one owns it
+        self._moved = {uuid: each.to for uuid, each in away.items() if each.role != OWNER}
         self._capacities = io_domain_lists.capacities(host) if request.volumes else {}
         self._folders = io_domain_lists.pool_folders(host) if request.volumes else {}
 
@@ -111,7 +114,7 @@ class _Driver:
             "has_previous": bool(owned and owned.previous is not None),
             "has_snapshots": record.uuid in self._kept.snapshots,
             "has_managed_save": record.uuid in self._kept.managed_saves,
-            "moved": self._moved[record.uuid].where if record.uuid in self._moved else None,
+            "moved": self._moved.get(record.uuid),
         }
         vm.update(_drift_state(seen, self._request.drift))
         if owned and SEED_NAMESPACE in (record.live_xml or ""):

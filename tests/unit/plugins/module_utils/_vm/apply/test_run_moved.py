@@ -148,3 +148,6 @@ def test_info_distinguishes_copies(host: Host) -> None:
     host.note("moved")
     found = read_vms(InfoRequest(uri=URI, records_path=str(host.notes)))
     assert {vm["name"]: vm["moved"] for vm in found} == {"away": "metal2", "here": None}
+    # it runs here until it is handed over
+    host.note("moving")
+    assert {vm["moved"] for vm in read_vms(InfoRequest(uri=URI, records_path=str(host.notes)))} == {None}
