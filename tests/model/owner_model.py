@@ -144,7 +144,7 @@ class Owner:
     def _commands(self, state: State, name: str, record: Record) -> t.Iterator[tuple[str, Event]]:
         """Return what a machine asks others to do."""
         operation = record.operation
-        if record.role == OWNER and operation:
+        if record.role == OWNER and operation and operation.by == name:
             yield operation.to, Event("received", token=operation.token, to=name, of=record)
             if operation.step == STOPPED and state.of(operation.to).data == state.of(name).data:
                 yield operation.to, Event("arrived", token=operation.token)
@@ -154,7 +154,7 @@ class Owner:
         # the way back
         yield record.to, Event("cancelled")
         if operation.token != state.of(name).dropped:
-            yield record.to, Event("begun", token=operation.token, to=name)
+            yield record.to, Event("begun", here=name, token=operation.token, to=name)
             if there.operation and there.operation.step == STOPPED and state.of(name).data in (state.of(record.to).data, state.last):
                 yield record.to, Event("handed over", answers=((name, record),), complete=True)  # type: ignore[arg-type]
 
@@ -166,7 +166,7 @@ class Owner:
         if event.name == "received":
             live = machine.record and machine.record.operation and machine.record.operation.step == LIVE
             event = event._replace(complete=bool(machine.running or machine.paused or live and machine.data))
-        after = self.step(machine.record, event._replace(here=name, answers=dict(event.answers)))
+        after = self.step(machine.record, event._replace(here=event.here or name, answers=dict(event.answers)))
         if isinstance(after, RefusedError) or (after == machine.record and not values):
             return None
         if self.again and after != machine.record and state.answer and state.answer[0] == name:
@@ -195,7 +195,7 @@ class Owner:
             return
         there = state.of(operation.to)
         yield f"{name}: stopped", self.event(state, name, Event("stopped", running=machine.running or machine.paused)) if operation.step != LIVE else None
-        if there.record is None or there.record.role != FORMER or there.record.token != operation.token:
+        if operation.by == name:
             # a return is cancelled by the one that asked for it
             yield f"{name}: cancelled", self.event(state, name, Event("cancelled"))
         reached = there.on and there.readable and there.record is not None
@@ -332,9 +332,12 @@ class Owner:
         """Return what a person lets them do, who is named the machine that is missing."""
         if state.wiped:
             yield from (found for found in self._operators(state._replace(operations=1)) if "taken over" in found[0])
-            for name, machine in zip(NAMES, state.machines):
-                if machine.record and machine.record.role == INCOMING and machine.data == state.last:
-                    yield f"a person removes the record on {name}", state.on(name, record=machine.record._replace(role=OWNER, operation=None))
+        for name, machine in zip(NAMES, state.machines):
+            record = machine.record
+            # one that is asked for, by a machine that has given up, or that was installed again
+            asked = record and record.operation and record.operation.by != name
+            if record and asked and (record.role == OWNER or state.wiped and record.role == INCOMING) and machine.data == state.last:
+                yield f"a person removes the record on {name}", state.on(name, record=record._replace(role=OWNER, operation=None))
 
     def shared(self, state: State) -> State:
         """Return an equal state that shares its machines with others."""
