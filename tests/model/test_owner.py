@@ -40,6 +40,11 @@ WITHOUT: dict[tuple[str, str, str], dict[str, t.Any]] = {
     ("stopped", "owner", "running"): within(begin=("A: begun, to B", "A: received on B")),
     ("handed over", "owner", "destination"): within(begin=(*MOVE, "A: stopped")),
     ("confirmed", "former", "owner"): within(begin=(*COPIED, "A: handed over")),
+    ("received", "none", "operation"): within(
+        operations=2, late=1,
+        begin=("A: begun live, to B", "A: received on B", "A migrates", "A: received on B will", "A: handed over", "A resumes", "B: taken", "A: confirmed",
+               "B: begun live, to A", "B: received on A", "B migrates", "B: handed over to A"),
+    ),
     ("received", "none", "step"): within(faults=1, late=1, begin=(*COPIED[:-1], "A: arrived on B will", "B is installed", "B has power")),
     ("received", "incoming", "step"): within(late=1, begin=(*MOVE[:2], "A: received on B will", *MOVE[2:], *COPIED[3:], "A: handed over")),
     ("asked back", "former", "owner"): within(operations=2, begin=MOVED[:-1]),

@@ -160,6 +160,12 @@ def _left(old: Old, event: Event, operation: Operation | None = None) -> Record:
     return (old or t.cast(Record, event.of))._replace(role=FORMER, to=event.to, at=event.at, operation=operation, proof="")
 
 
+IDLE = Condition(
+    "operation",
+    lambda old, event: old is None or old.operation is None,
+    "the move of {vm} from this machine is not confirmed.",
+    "Confirm it first, or move the VM back with state: returned.",
+)
 BEFORE = Condition(
     "step",
     lambda old, event: event.of.operation is None or event.of.operation.step != STOPPED,
@@ -194,7 +200,7 @@ TABLE: tuple[Row, ...] = (
     Row("handed over", (OWNER,), (ARRIVES,), lambda old, event: old._replace(role=FORMER, to=old.operation.to, at=event.at)),
     Row("confirmed", (FORMER,), (ELSEWHERE,), _ended),
     # the destination of a move
-    Row("received", (NONE, FORMER), (BEFORE,), _received),
+    Row("received", (NONE, FORMER), (IDLE, BEFORE), _received),
     Row("received", (INCOMING,), (UNFINISHED,), _received),
     Row("arrived", (INCOMING,), (SAME,), lambda old, event: _with_step(old, ARRIVED)),
     Row("taken", (INCOMING,), (HANDED, HERE), lambda old, event: _next(old, event, old.epoch, f"handed over by {old.operation.by}")),
