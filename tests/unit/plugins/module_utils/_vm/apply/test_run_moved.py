@@ -151,3 +151,11 @@ def test_info_distinguishes_copies(host: Host) -> None:
     # it runs here until it is handed over
     host.note("moving")
     assert {vm["moved"] for vm in read_vms(InfoRequest(uri=URI, records_path=str(host.notes)))} == {None}
+
+
+def test_a_removed_vm_leaves_no_record(host: Host) -> None:
+    """One that is created again begins with the first epoch."""
+    host.run()
+    io_owner.write(away("moved", "metal2", "away", vm_uuid("lab", "away"))._replace(role="owner", operation=None))
+    assert host.run([AWAY], state="absent", check=True).vms[0].changed and io_owner.known(vm_uuid("lab", "away")) is not None
+    assert host.run([AWAY], state="absent").vms[0].changed and io_owner.known(vm_uuid("lab", "away")) is None
