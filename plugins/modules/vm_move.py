@@ -134,10 +134,10 @@ options:
     default: false
   destination_lost:
     description:
-      - With O(state=returned) and O(discard_changes), do not contact the destination. B(Make sure that the destination is off for
-        good), otherwise the VM runs twice. It replaces a running return that waits for the destination.
-    type: bool
-    default: false
+      - With O(state=returned) and O(discard_changes), the name of the destination (RV(move.to)) if it is lost, which is then not contacted.
+        B(Make sure that it is off for good), otherwise the VM runs twice. A destination that answers with its ssh host keys is not lost, and
+        refused. It replaces a running return that waits for the destination.
+    type: str
   vm_facts:
     description: The RV(vm_facts) that O(state=looked) returned on the source; for O(state=looked) on the destination.
     type: dict
@@ -155,7 +155,7 @@ options:
 notes:
   - If the destination does not answer while the VM is off on both servers (after the switch of a copy, or during O(state=returned)), the unit
     waits until it answers, then continues, also after a restart of the source. M(reduced.footprint.vm_move_info) shows that. A call with
-    O(state=returned), O(discard_changes=true) and O(destination_lost=true) ends the wait.
+    O(state=returned), O(discard_changes=true) and O(destination_lost) ends the wait.
   - Disks must be files or folders in storage pools that have the same path on both hosts. VMs with host devices, block
     devices, disks shared with other VMs, snapshots or saved memory are refused.
   - The reported downtime of a copied VM ends when its domain is running; the guest system still has to boot.
@@ -308,7 +308,7 @@ def arguments() -> dict:
         "live_timeout": {"type": "int", "default": 3600},
         "start_timeout": {"type": "int", "default": 60},
         "discard_changes": {"type": "bool", "default": False},
-        "destination_lost": {"type": "bool", "default": False},
+        "destination_lost": {"type": "str"},
         "vm_facts": {"type": "dict"},
         "destination_facts": {"type": "dict"},
         "wait": {"type": "bool", "default": True},

@@ -12,8 +12,8 @@ version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - A host keeps a note of every VM that was moved away from it, which prevents that the VM is defined or started there again. This
-    module lists the notes.
+  - A host keeps a record of every VM that was moved away from it, which prevents that the VM is defined or started there again. This
+    module lists these records, and those of moves that are unfinished.
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
@@ -38,7 +38,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 moves:
-  description: The notes, sorted by VM name.
+  description: The records, sorted by VM name.
   returned: success
   type: list
   elements: dict
@@ -59,7 +59,7 @@ moves:
       description: The destination of the move.
       type: str
     at:
-      description: Time of the note, or start of a move without one yet (UTC).
+      description: Time of the record (UTC).
       type: str
     state:
       description:

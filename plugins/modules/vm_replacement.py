@@ -14,7 +14,7 @@ author:
 description:
   - Shuts the VM down, or powers it off, renames its disks, and removes its definition, so that M(reduced.footprint.vm_define) can create it again
     with empty disks. The playbook C(reduced.footprint.replace_controller) uses this module.
-  - If the new VM is on another server, a note remains on this one, as after a move. M(reduced.footprint.vm_define) does not create the VM here again.
+  - If the new VM is on another server, a record remains on this one, as after a move. M(reduced.footprint.vm_define) does not create the VM here again.
   - The old VM is taken away once for each O(at). A repeated call does not touch the new VM, and completes what an interrupted one left.
 extends_documentation_fragment:
   - reduced.footprint.attributes

@@ -131,9 +131,9 @@ def test_a_container_has_power_and_nothing_else(application: Application) -> Non
 
 
 def test_a_copy_of_a_vm_that_was_moved_away_is_not_started(application: Application) -> None:
-    moved = pathlib.Path("/var/lib/reduced.footprint/moved") / f"{application.systems['two']}.json"
+    moved = pathlib.Path("/etc/reduced.footprint/vms") / f"{application.systems['two']}.json"
     moved.parent.mkdir(parents=True, exist_ok=True)
-    moved.write_text("{}", "utf-8")
+    moved.write_text('{"role": "former", "operation": null}', "utf-8")
     try:
         reset = "Systems/{two}/Actions/ComputerSystem.Reset"
         answers = application.ask(*(("POST", reset, "*", {"ResetType": kind}) for kind in ("On", "ForceOn", "ForceRestart", "ForceOff")))

@@ -2,15 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One VM on three servers with a voter: what can happen to its records and data, and what must hold.
+"""One VM on three servers between which it is moved: what can happen to its records and data, and what must hold.
 
-A runs the VM, C is its standby, B is a server to which it may be moved, V is a witness. Each transition is one durable write, or one act, of one
-machine, so a crash between any two of them is explored; a message that is lost is one that is never sent. What is left out:
+A has the VM. Each transition is one durable write, or one act, of one machine, so a crash between any two of them is explored; a message that is
+lost is one that is never sent. What is left out:
 
-* A false word of a person: a proof is true when it is obtained.
+* A false word of a person: a server that is named as lost never runs the VM again.
 * More than one answer, and one command, that are late at the same time.
-* Two machines that are installed again: if these are the standby and the witness, no machine knows of their promises any more.
 * The last data, while they are only on a disk that is lost: no one can serve them, so they do not count.
+* The start of a VM on its standby from a copy, which is older by definition.
 """
 
 from __future__ import annotations
@@ -21,28 +21,15 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import plan_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import (
-    ASK,
     FORMER,
-    FREE,
     INCOMING,
-    MOVE,
+    LIVE,
     OWNER,
-    PERSON,
-    POWER_OFF,
-    PROMISED,
-    STANDBY,
     STOPPED,
-    TAKEOVER,
-    VOTER,
-    Absent,
-    Answer,
-    Counterpart,
-    Known,
-    Proof,
     Record,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.plan_owner import TABLE, Event, Row
-from tests.model.owner_state import NAMES, UUID, VOTERS, A, B, C, Data, Machine, State, V
+from tests.model.owner_state import NAMES, UUID, A, Machine, State
 
 
 @dataclasses.dataclass
@@ -51,13 +38,9 @@ class Owner:
 
     :arg table: the transitions.
     :arg faults, operations, writes, late: how many there are at most; operations are those that an operator begins.
-    :arg voters: a standby and a witness, or fewer; without any the VM starts freely with its server.
     :arg flushes: a record is on the disk before the next act.
     :arg closed: a record that cannot be read refuses the start.
-    :arg silent: a machine that does not answer counts as one without a record.
-    :arg asks_after_proof: a standby reads the promises after it obtained the proof.
-    :arg again: an answer is not used after the own record has changed.
-    :arg boots: an answer from before a restart is not used after it.
+    :arg again: an answer is not used after the own record has changed, or the machine has asked for something else.
     """
 
     table: t.Sequence[Row] = TABLE
@@ -65,13 +48,8 @@ class Owner:
     operations: int = 2
     writes: int = 1
     late: int = 1
-    voters: t.Sequence[Counterpart] = VOTERS
-    starts: str = ASK
     flushes: bool = True
     closed: bool = True
-    silent: bool = False
-    asks_after_proof: bool = True
-    boots: bool = True
     again: bool = True
     begin: t.Sequence[str] = ()
 
@@ -83,10 +61,8 @@ class Owner:
 
     def start(self) -> State:
         """Return the first state, after ``begin``."""
-        record = Record("lab", "m", UUID, "m", 1, OWNER, A, "", tuple(self.voters), self.starts if self.voters else FREE)
-        standby = Machine(record._replace(role=STANDBY), (1, 0)) if self.voters else Machine(None)
-        others = (standby, Machine(record._replace(role=VOTER) if len(self.voters) > 1 else None))
-        state = State((Machine(record, (1, 0), True, permit=True), Machine(None), *others), (1, 0), self.faults, self.operations, self.writes, self.late)
+        owner = Machine(Record("lab", "m", UUID, "m", 1, OWNER, A), (1, 0), True)
+        state = State((owner, Machine(None), Machine(None)), (1, 0), self.faults, self.operations, self.writes, self.late)
         for step in self.begin:
             found = [after for text, after in self.events(state) if text.startswith(step)]
             assert found, f"{step}: {[text for text, after in self.events(state)]}"
@@ -95,14 +71,12 @@ class Owner:
 
     # -- the table on a machine
 
-    def read(self, state: State, name: str) -> Answer | None:
-        """Return what a machine answers now, ``None`` if it does not."""
+    def read(self, state: State, name: str) -> Record | None:
+        """Return what a machine answers now, ``None`` if it does not, or has no record."""
         machine = state.of(name)
-        if not (machine.on and machine.readable):
-            return Absent() if self.silent else None
-        return Known(machine.record) if machine.record else Absent()
+        return machine.record if machine.on and machine.readable else None
 
-    def answers(self, state: State, me: str) -> t.Iterator[tuple[str, dict[str, Answer]]]:
+    def answers(self, state: State, me: str) -> t.Iterator[tuple[str, dict[str, Record]]]:
         """Return what others answer a machine, also with the late answer."""
         found = {name: answer for name in NAMES if name != me and (answer := self.read(state, name)) is not None}
         yield "", found
@@ -119,18 +93,6 @@ class Owner:
                 self._steps[key] = error
         return self._steps[key]
 
-    def event(self, state: State, name: str, event: Event, **values: t.Any) -> State | None:
-        """Return the state after an event on a machine and the write of its record, ``None`` if it is refused or cannot be read."""
-        machine = state.of(name)
-        if not machine.on or not machine.readable:
-            return None
-        after = self.step(machine.record, event._replace(here=name))
-        if isinstance(after, RefusedError) or (after == machine.record and not values):
-            return None
-        if self.again and after != machine.record and state.answer and state.answer[0] == name:
-            state = state._replace(answer=None)
-        return state.on(name, record=after, **{"unflushed": () if self.flushes else (machine.record,), **values})
-
     # -- what can happen
 
     def events(self, state: State) -> t.Iterator[tuple[str, State]]:
@@ -141,140 +103,114 @@ class Owner:
                     yield text, after
 
     def _acts(self, state: State) -> t.Iterator[tuple[str, State | None]]:
-        for name in NAMES[:3]:
+        for name in NAMES:
             machine = state.of(name)
             if machine.on:
                 yield from self._libvirt(state, name, machine)
-            if machine.on and machine.readable:
-                yield from self._pushes(state, name, machine)
+            if machine.on and machine.readable and machine.record:
+                # earlier answers are not used after it has asked for something else
+                asking = state._replace(answer=None) if self.again and state.answer and state.answer[0] == name else state
+                for to, event in self._commands(state, name, machine.record):
+                    dropped = asking.on(name, dropped=machine.record.token) if event.name == "cancelled" else asking
+                    yield f"{name}: {event.name} on {to}", self.event(dropped, to, event)
                 for text, answers in self.answers(state, name):
                     for what, after in self._decides(state, name, machine, answers):
                         if text and after is not None and "removes" in after.bad:
                             # a disk that is lost between an answer and its use
                             after = after._replace(bad="", last=None)
                         yield f"{what}{text}", after
-        if state.of(V).on:
-            for text, answers in self.answers(state, V):
-                yield f"V: released{text}", self.event(state, V, Event("released", answers=answers))
-                yield from self._learns(state, V, answers, text)
 
     def _libvirt(self, state: State, name: str, machine: Machine) -> t.Iterator[tuple[str, State | None]]:
         record = machine.record
         if not machine.running and machine.data is not None:
-            # without a record, a managed VM is refused
-            why = "unreadable" if not machine.readable and self.closed else None
-            if machine.readable:
-                values = {**record._asdict(), "operation": record.operation._asdict() if record.operation else None} if record else None
-                why = plan_owner.refusal(values, machine.permit) if values else "no record"
+            # without a record, a managed VM is refused; one that arrives while it runs is only started by its source
+            why = "unreadable" if not machine.readable and self.closed else "no record" if record is None or record.role == INCOMING else None
+            if machine.readable and record and why is None:
+                why = plan_owner.refusal({**record._asdict(), "operation": record.operation._asdict() if record.operation else None}, True)
             if why is None:
-                bad = "" if state.last in (None, machine.data) else f"LOST: {name} starts with data {machine.data}, not {state.last}"
-                yield f"{name} starts the VM", state.on(name, running=True)._replace(bad=bad)
+                yield f"{name} starts the VM", self._runs(state, name)
         if machine.running and state.writes and machine.data:
             # the epoch is that of the owner who started it; its record may be unreadable now
             data = (record.epoch if record else machine.data[0], machine.data[1] + 1)
             yield f"the VM writes on {name}", state.on(name, data=data)._replace(last=data, writes=state.writes - 1)
-        if machine.running and record and record.operation and record.operation.kind == MOVE:
-            yield f"{name} shuts the VM down", state.on(name, running=False)
+        if (machine.running or machine.paused) and record and record.role == OWNER and record.operation and record.operation.step != LIVE:
+            yield f"{name} shuts the VM down", state.on(name, running=False, paused=False)
 
-    def _pushes(self, state: State, name: str, machine: Machine) -> t.Iterator[tuple[str, State | None]]:
-        for to, event, data in self._commands(state, name, machine):
-            yield f"{name}: {event.name} on {to}", self._command(state, to, event, data)
+    def _runs(self, state: State, name: str) -> State:
+        data = state.of(name).data
+        bad = "" if state.last in (None, data) else f"LOST: {name} starts with data {data}, not {state.last}"
+        return state.on(name, running=True, paused=False)._replace(bad=bad)
 
-    def _commands(self, state: State, name: str, machine: Machine) -> t.Iterator[tuple[str, Event, Data]]:
+    def _commands(self, state: State, name: str, record: Record) -> t.Iterator[tuple[str, Event]]:
         """Return what a machine asks others to do."""
-        record = machine.record
-        if not record or record.role == VOTER:
-            return
         operation = record.operation
-        if operation and (operation.kind == TAKEOVER or operation.kind == MOVE and record.role == OWNER):
-            if record.role == OWNER:
-                yield operation.to, Event("received", token=operation.token, to=name, of=record), None
-                if operation.step == STOPPED and state.of(operation.to).data == machine.data:
-                    yield operation.to, Event("arrived", token=operation.token), None
-            for voter in sorted(record.voters - {name}):
-                yield voter, Event("promised", token=operation.token, to=operation.to, of=record), None
-        if record.role == OWNER:
-            for other in sorted(record.voters - {name}):
-                yield other, Event("learned", of=record), None
-                yield other, Event("prepared", of=record, permitted=machine.permit, complete=other == C), machine.data
-            if C in record.voters and name != C and machine.permit:
-                yield C, Event("copied", of=record), machine.data
+        if record.role == OWNER and operation and operation.by == name:
+            yield operation.to, Event("received", token=operation.token, to=name, of=record)
+            if operation.step == STOPPED and state.of(operation.to).data == state.of(name).data:
+                yield operation.to, Event("arrived", token=operation.token)
+        there = state.of(record.to).record
+        if record.role != FORMER or not operation or operation.to != name or not there or there.operation and there.operation.to != name:
+            return
+        # the way back
+        yield record.to, Event("cancelled")
+        if operation.token != state.of(name).dropped:
+            yield record.to, Event("begun", here=name, token=operation.token, to=name)
+            if there.operation and there.operation.step == STOPPED and state.of(name).data in (state.of(record.to).data, state.last):
+                yield record.to, Event("handed over", answers=((name, record),), complete=True)  # type: ignore[arg-type]
 
-    def _command(self, state: State, to: str, event: Event, data: Data) -> State | None:
-        if event.name not in ("copied", "prepared") or not event.complete and event.name == "prepared":
-            return self.event(state, to, event)
-        if (old := state.of(to).data) and event.name == "copied":
-            event = event._replace(complete=data is not None and data >= old)
-        after = self.event(state, to, event, data=data)
-        if after is not None and old is not None and data is not None and data < old:
-            return after._replace(bad=f"OLDER: data {data} replace {old} on {to}")
-        return after
+    def event(self, state: State, name: str, event: Event, **values: t.Any) -> State | None:
+        """Return the state after an event on a machine and the write of its record, ``None`` if it is refused or cannot be read."""
+        machine = state.of(name)
+        if not machine.on or not machine.readable:
+            return None
+        if event.name == "received":
+            live = machine.record and machine.record.operation and machine.record.operation.step == LIVE
+            event = event._replace(complete=bool(machine.running or machine.paused or live and machine.data))
+        after = self.step(machine.record, event._replace(here=event.here or name, answers=dict(event.answers)))
+        if isinstance(after, RefusedError) or (after == machine.record and not values):
+            return None
+        if self.again and after != machine.record and state.answer and state.answer[0] == name:
+            state = state._replace(answer=None)
+        return state.on(name, record=after, **{"unflushed": () if self.flushes else (machine.record,), **values})
 
-    def _learns(self, state: State, name: str, answers: t.Mapping[str, Answer], text: str) -> t.Iterator[tuple[str, State | None]]:
-        for other, answer in answers.items():
-            if isinstance(answer, Known):
-                yield f"{name}: learned from {other}{text}", self.event(state, name, Event("learned", of=answer.record))
-
-    def _decides(self, state: State, name: str, machine: Machine, answers: t.Mapping[str, Answer]) -> t.Iterator[tuple[str, State | None]]:
+    def _decides(self, state: State, name: str, machine: Machine, answers: t.Mapping[str, Record]) -> t.Iterator[tuple[str, State | None]]:
         record = machine.record
         if record is None:
-            if name == A and self.voters:
-                machines = (Counterpart(B, "source"), *self.voters)
-                new = Record("lab", "m", UUID, "m", counterparts=machines, start=ASK)
-                after = self.event(state, name, Event("created", of=new, answers=answers), data=(0, 0))
-                after = after.on(name, record=after.of(name).record._replace(counterparts=tuple(self.voters))) if after else None  # type: ignore[union-attr]
-                yield "A: created", after._replace(last=after.last if any(m.data for m in state.machines) else (0, 0)) if after else None
             return
-        yield from self._learns(state, name, answers, "")
-        if record.role == OWNER:
-            yield from self._moves(state, name, machine, answers)
-            for other in sorted(record.voters):
-                answer = answers.get(other)
-                if isinstance(answer, Known) and not machine.permit and plan_owner.may_permit(answer.record, record.epoch):
-                    yield f"{name}: permit from {other}", state.on(name, permit=True)
+        if record.role == OWNER and record.operation:
+            yield from self._moves(state, name, record, answers)
         if record.role == INCOMING:
-            yield f"{name}: taken", self.event(state, name, Event("taken", answers=answers), permit=True)
-            yield f"{name}: discarded", self._removed(state, self.event(state, name, Event("discarded", answers=answers), data=None), name)
+            yield f"{name}: taken", self.event(state, name, Event("taken", answers=answers, complete=machine.data is not None))
+            yield f"{name}: discarded", self._removed(state, self.event(state, name, Event("discarded", answers=answers), data=None, paused=False), name)
         if record.role == FORMER:
+            yield f"{name}: taken again", self.event(state, name, Event("taken", answers=answers))
             yield f"{name}: confirmed", self._removed(state, self.event(state, name, Event("confirmed", answers=answers), data=None), name)
-        if record.role in (STANDBY, VOTER):
-            yield f"{name}: released", self.event(state, name, Event("released", answers=answers))
-        if record.operation and record.operation.kind == TAKEOVER:
-            yield f"{name}: withdrawn", self.event(state, name, Event("withdrawn"), proof=None)
-            yield f"{name}: claim promised", self.event(state, name, Event("claim promised", answers=answers))
-            yield from self._proves(state, name, machine, answers)
+            there = state.of(record.to)
+            if there.paused and there.record and record.operation and record.operation.to == record.to and there.record.token in (record.token, None):
+                yield f"{name} resumes the VM on {record.to}", self._runs(state, record.to)
 
-    def _moves(self, state: State, name: str, machine: Machine, answers: t.Mapping[str, Answer]) -> t.Iterator[tuple[str, State | None]]:
-        record = machine.record
-        operation = record.operation if record else None
-        if record is None or operation is None or operation.kind != MOVE:
+    def _moves(self, state: State, name: str, record: Record, answers: t.Mapping[str, Record]) -> t.Iterator[tuple[str, State | None]]:
+        machine, operation = state.of(name), record.operation
+        if operation is None:
             return
         there = state.of(operation.to)
-        yield f"{name}: stopped", self.event(state, name, Event("stopped", running=machine.running))
-        yield f"{name}: cancelled", self.event(state, name, Event("cancelled"))
-        receives = there.on and there.readable and there.record is not None and there.record.role == INCOMING and there.record.token == operation.token
-        if operation.step == STOPPED and receives and there.data != machine.data:
+        yield f"{name}: stopped", self.event(state, name, Event("stopped", running=machine.running or machine.paused)) if operation.step != LIVE else None
+        if operation.by == name:
+            # a return is cancelled by the one that asked for it
+            yield f"{name}: cancelled", self.event(state, name, Event("cancelled"))
+        reached = there.on and there.readable and there.record is not None
+        receives = reached and there.record is not None and there.record.role == INCOMING and there.record.token == operation.token
+        # its disks there are those of the former owner
+        returns = reached and there.record is not None and there.record.role == FORMER and there.record.token == operation.token
+        if operation.step == STOPPED and (receives or returns) and there.data != machine.data:
             bad = "" if there.data is None or machine.data is None or machine.data >= there.data else f"OLDER: {machine.data} replace {there.data}"
             yield f"{name} copies the data to {operation.to}", state.on(operation.to, data=machine.data)._replace(bad=bad)
-        yield f"{name}: handed over to {operation.to}", self.event(state, name, Event("handed over", answers=answers))
-
-    def _proves(self, state: State, name: str, machine: Machine, answers: t.Mapping[str, Answer]) -> t.Iterator[tuple[str, State | None]]:
-        record = machine.record
-        operation = record.operation if record else None
-        if record is None or operation is None:
-            return
-        claim = operation.token if operation.step == PROMISED else ""
-        if machine.proof != claim and state.is_off(name):
-            answer = None if self.asks_after_proof and state.answer and state.answer[0] == name else state.answer
-            yield f"{name}: proof{'' if claim else ' before the promises'}", state.on(name, proof=claim)._replace(answer=answer)
-        if machine.proof is not None:
-            proof = Proof(POWER_OFF, claim=machine.proof)
-            # what the copy does not have is given up by name
-            data = (record.epoch + 1, machine.data[1] if machine.data else 0)
-            event = Event("taken over", answers=answers, proof=proof)
-            after = self.event(state, name, event, data=data, permit=True, proof=None)
-            bad = "" if machine.data else f"LOST: {name} takes over without data"
-            yield f"{name}: taken over", after._replace(last=data, bad=bad) if after else None
+        if operation.step == LIVE and receives and machine.running:
+            yield f"{name} migrates the VM to {operation.to}", state.on(name, running=False).on(operation.to, data=machine.data, paused=True)
+        complete = there.on and there.data is not None and there.data in (machine.data, state.last) and (operation.step != LIVE or there.paused)
+        event = Event("handed over", answers=answers, complete=complete and not machine.running)
+        if there.record is None or there.record.role != FORMER:
+            yield f"{name}: handed over to {operation.to}", self.event(state, name, event)
 
     def _removed(self, before: State, after: State | None, name: str) -> State | None:
         """Return the state after the data of a machine were removed."""
@@ -286,24 +222,33 @@ class Owner:
         if not state.operations:
             return
         less = state._replace(operations=state.operations - 1, token=state.token + 1)
-        token = str(less.token)
-        for name in NAMES[:3]:
-            for to in (A, B):
-                if to != name:
-                    yield f"{name}: begun, to {to}", self.event(less, name, Event("begun", token=token, to=to))
-            machine = state.of(name)
-            yield f"{name}: claimed", self.event(less, name, Event("claimed", token=token, proof=Proof(PERSON)), proof=None)
-            lost = state.lost(machine)
-            if lost:
-                proof = Proof(PERSON, lost)
-                after = self.event(less, name, Event("discarded", proof=proof), data=None)
-                yield f"{name}: discarded, because {lost} is lost", after._replace(last=after.last if machine.data != after.last else None) if after else None
-                yield f"{name}: claimed, because {lost} is lost", self.event(less, name, Event("claimed", token=token, proof=proof), proof=None)
+        for name, machine in zip(NAMES, state.machines):
+            for to in NAMES[:2]:
+                for live in (False, True):
+                    if to != name and not (live and not machine.running):
+                        event = Event("begun", token=str(less.token), to=to, live=live)
+                        yield f"{name}: begun{' live' if live else ''}, to {to}", self.event(less, name, event)
+            if machine.record and machine.record.role == FORMER:
+                there = self.read(state, machine.record.to)
+                answers = {machine.record.to: there} if there else {}
+                yield f"{name}: asked back", self.event(less, name, Event("asked back", token=str(less.token), answers=answers))
+                # a person may name the wrong machine as well
+                lost = state.lost(machine)
+                # what it had is given up by name
+                data = (machine.record.epoch + 2, machine.data[1] if machine.data else 0)
+                after = self.event(less, name, Event("taken over", lost=lost or "another"), data=data)
+                bad = "" if machine.data else f"LOST: {name} takes over without data"
+                yield f"{name}: taken over, because {lost or 'another'} is lost", after._replace(last=data, bad=bad) if after else None
+            record = machine.record
+            if record and record.role == OWNER and record.operation and record.operation.step == STOPPED and machine.data == state.last:
+                there = state.of(record.operation.to)
+                if there.record and there.record.role == FORMER and there.record.token == record.token and there.data:
+                    yield f"a person gives up what the VM wrote on {name}", less._replace(last=there.data)
 
     def _late(self, state: State) -> t.Iterator[tuple[str, State | None]]:
         if state.command:
-            to, event, data = state.command
-            yield f"the late command {event.name} reaches {to}", self._command(state, to, event, data)
+            to, event = state.command
+            yield f"the late command {event.name} reaches {to}", self.event(state, to, event)
             yield "the late command is lost", state._replace(command=None)
         if state.answer:
             yield "the late answer is lost", state._replace(answer=None)
@@ -318,8 +263,9 @@ class Owner:
                 if other != name and answer is not None and not state.answer:
                     yield f"{other} answers {name}, which is late to use it", less._replace(answer=(name, other, answer))
             if not state.command:
-                for to, event, data in self._commands(state, name, machine):
-                    yield f"{name}: {event.name} on {to} will be late", less._replace(command=(to, event._replace(answers=()), data))
+                for to, event in self._commands(state, name, machine.record):
+                    if event.name != "cancelled":
+                        yield f"{name}: {event.name} on {to} will be late", less._replace(command=(to, event._replace(answers=tuple(event.answers))))
 
     def _faults(self, state: State) -> t.Iterator[tuple[str, State | None]]:
         for name, machine in zip(NAMES, state.machines):
@@ -339,9 +285,10 @@ class Owner:
                 yield f"{name} is installed again", self._wiped(less, name)
 
     def _off(self, state: State, name: str) -> State:
-        if state.answer and state.answer[0] == name and self.boots:
+        if state.answer and state.answer[0] == name:
+            # an answer ends with the boot
             state = state._replace(answer=None)
-        return state.on(name, running=False, on=False, permit=False, proof=None, unflushed=())
+        return state.on(name, running=False, paused=False, on=False, unflushed=())
 
     def _wiped(self, state: State, name: str) -> State:
         after = self._off(state, name).on(name, record=None, data=None, readable=True)._replace(wiped=True)
@@ -364,7 +311,7 @@ class Owner:
         seen: list[t.Any] = []
         while not now.bad:
             # what is not there any more no one can serve
-            if now.machines in self.good or any(each.running for each in now.machines) or not any(each.data for each in now.machines):
+            if now.machines in self.good or any(each.running for each in now.machines) or now.last is None:
                 self.good.update(seen)
                 return None, []
             seen.append(now.machines)
@@ -378,22 +325,19 @@ class Owner:
     def _due(self, state: State) -> t.Iterator[tuple[str, State | None]]:
         """Return what machines do by themselves, most urgent first."""
         found = list(self._acts(state))
-        for word in (" starts ", "learned", "taken", "permit", "handed over", "cancelled", "discarded", "released", "promised on", "claim promised", "proof"):
+        for word in (" starts ", " resumes ", "taken", "handed over", "cancelled", "discarded"):
             yield from (each for each in found if word in each[0])
 
     def _last_resort(self, state: State) -> t.Iterator[tuple[str, State | None]]:
         """Return what a person lets them do, who is named the machine that is missing."""
-        yield from (found for found in self._acts(state) if "withdrawn" in found[0])
-        if not state.wiped:
-            return
+        if state.wiped:
+            yield from (found for found in self._operators(state._replace(operations=1)) if "taken over" in found[0])
         for name, machine in zip(NAMES, state.machines):
             record = machine.record
-            if record and record.role == OWNER:
-                if record.voters and not any(state.of(voter).record for voter in record.voters - {name}):
-                    yield f"a person permits the start on {name}", state.on(name, permit=True)
-                return
-        yield from sorted(self._operators(state._replace(operations=1)), key=lambda each: state.of(each[0][0]).data != state.last)
-        yield from (found for found in self._acts(state) if "created" in found[0] or "prepared" in found[0])
+            # one that is asked for, by a machine that has given up, or that was installed again
+            asked = record and record.operation and record.operation.by != name
+            if record and asked and (record.role == OWNER or state.wiped and record.role == INCOMING) and machine.data == state.last:
+                yield f"a person removes the record on {name}", state.on(name, record=record._replace(role=OWNER, operation=None))
 
     def shared(self, state: State) -> State:
         """Return an equal state that shares its machines with others."""

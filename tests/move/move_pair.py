@@ -136,6 +136,10 @@ class Server:
         """Whether a domain with any driver is running on this server."""
         return any(self.state(name, uri) in ("running", "paused") for uri in ("qemu:///system", "lxc:///system"))
 
+    def gave_up(self) -> bool:
+        """Whether a record says that another server has a VM."""
+        return '"former"' in self.ssh("cat /etc/reduced.footprint/vms/*.json 2>/dev/null", check=False)
+
     def has(self, path: str) -> bool:
         """Whether a path exists."""
         return "yes" in self.ssh(f"test -e {path} && echo yes", check=False)

@@ -42,7 +42,7 @@ def test_container_is_moved_by_copy_and_confirmed(pair: Pair, guest: str) -> Non
     rehearsed = pair.move(guest, check=True)
     assert rehearsed["method"] == "copy"
     assert "container" in rehearsed["move"]["live_blockers"][0]
-    assert not pair.there.has("/var/lib/reduced.footprint/moved")
+    assert not pair.there.has("/etc/reduced.footprint/vms")
 
     done = pair.move(guest)
     assert (done["changed"], done["method"], done["move"]["verified"]) == (True, "copy", True)

@@ -93,7 +93,7 @@ def back(trio: Trio, server: Server | None = None) -> None:
 
 def knows(server: Server) -> None:
     """Wait until a server knows that the machine was started on the other one."""
-    eventually("it knows", lambda: server.has("/var/lib/reduced.footprint/moved") and server.state(VM) != "running", 120)
+    eventually("it knows", lambda: server.gave_up() and server.state(VM) != "running", 120)
 
 
 class Operator:

@@ -111,7 +111,7 @@ def back(guarded: Guarded, since: float) -> None:
     """Wait for the server, which must keep the machine off."""
     machine = guarded.here.machine
     machine.wait(BOOT)
-    eventually("the first server knows", lambda: guarded.here.has("/var/lib/reduced.footprint/moved"), 180)
+    eventually("the first server knows", guarded.here.gave_up, 180)
     assert guarded.here.state(VM) == "shut off" and guarded.there.state(VM) == "running", logs(guarded)
     assert not [when for when, said in machine.samples if said == "running" and when > machine.resets(since)[0] + 1]
     assert len(machine.fired(since)) <= 1, "it was reset again"

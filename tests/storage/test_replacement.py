@@ -16,8 +16,9 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_replacement, run_replacement
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_replacement import ReplacementRequest, apply, replacements
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from storage_host import POOL, StorageHost
+from tests.support.records import use_folder
 
 AT, LATER = "20261125T190000Z", "20261126T190000Z"
 VM: dict[str, t.Any] = {"id": "a", "disks": [{"size": "4 MiB"}, {"size": "4 MiB", "format": "qcow2", "protected": True}]}
@@ -30,9 +31,7 @@ def fixture_retire(host: StorageHost, tmp_path: pathlib.Path, monkeypatch: pytes
     """Take a VM away; the records of the host are in a folder of the test."""
     monkeypatch.setattr(io_replacement, "HOME", tmp_path / "replaced")
     monkeypatch.setattr(io_replacement, "REFUSED", tmp_path / "refused")
-    moved = tmp_path / "moved"
-    monkeypatch.setattr(run_replacement.io_moved, "write", lambda note, write=io_moved.write: write(note, moved))
-    monkeypatch.setattr(run_replacement.io_moved, "forget", lambda uuid, forget=io_moved.forget: forget(uuid, moved))
+    use_folder(tmp_path, monkeypatch)
     base = ReplacementRequest("a", "storage", "retired", AT, "metal1", "metal1", "metal1", pool=POOL, shutdown_timeout=0, uri=host.uris["qemu"])
 
     def run(check: bool = False, **changes: t.Any) -> dict[str, t.Any]:
@@ -41,8 +40,9 @@ def fixture_retire(host: StorageHost, tmp_path: pathlib.Path, monkeypatch: pytes
     return run
 
 
-def notes(tmp_path: pathlib.Path) -> list[str]:
-    return [note.to for note in io_moved.read_all(tmp_path / "moved").values()]
+def left_to() -> list[str]:
+    """The servers that have the VMs that left this one."""
+    return [record.to for record in io_owner.read_all().values()]
 
 
 def test_disks_are_kept_and_a_new_vm_starts_with_empty_ones(host: StorageHost, retire: Retire) -> None:
@@ -103,11 +103,11 @@ def test_on_another_server_a_note_remains(host: StorageHost, retire: Retire, tmp
         (io_replacement.REFUSED / name).touch()
     found = retire(to="metal2")
     assert [mark.name for mark in io_replacement.REFUSED.iterdir()] == ["b"]
-    assert found["actions"][-1] == "note that it is on metal2"
-    assert (notes(tmp_path), host.volumes()) == (["metal2"], KEPT)
+    assert found["actions"][-1] == "record that it is on metal2"
+    assert (left_to(), host.volumes()) == (["metal2"], KEPT)
     # it returns one day
     assert retire(at=LATER, source="metal2", to="metal1", details=VM)["changed"]
-    assert notes(tmp_path) == []
+    assert left_to() == []
 
 
 def test_a_disk_in_the_way_of_the_new_vm_is_kept_aside(host: StorageHost, retire: Retire) -> None:

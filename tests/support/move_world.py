@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import typing as t
 from unittest import mock
@@ -13,13 +14,15 @@ from unittest import mock
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
-from ansible_collections.reduced.footprint.plugins.module_utils._move import run_steps, run_worker
+from ansible_collections.reduced.footprint.plugins.module_utils._move import run_context, run_steps, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MOVED
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from tests.support.records import use_folder
+
+
+VM = {"uuid": "u", "uri": "qemu:///system", "items": [], "name": "c1", "autostart": True, "host": {"name": "metal1"}}
 
 
 class Killed(BaseException):
@@ -65,9 +68,16 @@ def make_world(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Any
             world.done.append(name)
             if name == "preflight":
                 context.journal.method = world.method
-                context.journal.facts.update(vm={"uuid": "u", "uri": "qemu:///system", "items": [], "name": "c1"}, running=True)
+                context.journal.facts.update(vm=VM, running=True)
+                context.change("begun", token="1", to=context.spec.destination.name, live=world.method == "live")
             if name in ("stop", "migrate"):
                 context.journal.facts["held"] = {"running": True, "autostart": True}
+            if name == "stop":
+                context.change("stopped", running=False)
+            if name == "place":
+                record = context.record
+                there = record._replace(role="incoming", operation=record.operation._replace(step="arrived"))
+                context.journal.facts["there"] = there.values()
             if name == "switch":
                 context.journal.switched = True
             if name == "start" and name not in world.fail:
@@ -84,12 +94,10 @@ def make_world(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Any
 
     monkeypatch.setattr(run_worker, "_STEPS", {name: step(name) for name in run_worker._STEPS})
     monkeypatch.setattr(run_worker.io_live, "domain_state", lambda uri, uuid: world.stands)
-    monkeypatch.setattr(run_steps, "clear_there", lambda context, everything=False: world.done.append("clear there"))
+    monkeypatch.setattr(run_steps, "clear_there", lambda context: world.done.append("clear there"))
     monkeypatch.setattr(run_steps, "roll_back", lambda context, reason: world.done.append(f"rolled back: {reason}"))
     monkeypatch.setattr(run_steps, "arrived", lambda context, there: world.done.append(f"arrived {there}"))
-    monkeypatch.setattr(Context, "unfence", lambda self, running: world.done.append(f"runs here: {running}"))
-    monkeypatch.setattr(io_owner, "HOME", tmp_path / "vms")
-    monkeypatch.setattr(io_owner, "RUN", tmp_path / "run")
-    monkeypatch.setattr(io_owner, "PERMITS", tmp_path / "run/standby")
-    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
+    monkeypatch.setattr(Context, "release", lambda self, running: world.done.append(f"runs here: {running}"))
+    use_folder(tmp_path, monkeypatch)
+    monkeypatch.setattr(run_context, "host_lock", lambda *unused: contextlib.nullcontext())
     return world

@@ -47,12 +47,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._service.model_a
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.io_copies import CopyStore
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.io_store import StandbyStore
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, CopyDisk, StandbyJournal
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm_record, io_machine_proof
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Counterpart, Record
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Record
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header, io_volume_pools, model_storage
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import PoolMounts
 from tests.support.controlplane import look
@@ -75,8 +73,7 @@ SOURCE = {
 }
 REPORT = {"name": NAME, "state": "running", "phase": "precopy"}
 COMMANDS = [["/usr/bin/systemctl", "stop", "backup.timer"], ["/usr/local/bin/after"]]
-RECORD = Record("lab", "7", UUID, "web", 2, to="metal1", counterparts=(Counterpart("metal2", "standby"),), start="ask")
-NOTE = Moved("7", "lab", "web", UUID, "metal2", "2026-11-24T10:00:00Z", MOVED)
+RECORD = Record("lab", "7", UUID, "web", 2, to="metal1", start="ask")
 RUN = {"node": "admin", "machine": "m", "boot": "b", "namespace": "n", "process": "7", "start": "9", "user": "root", "playbook": "rolling_restart"}
 REPLACED = Replacement("7", "lab", UUID, "20261125T190000Z", "metal1", "metal2", RETIRED, ("/pool/7-disk0.qcow2.replaced-20261125T190000Z",))
 SERVER = Identity("metal2", Machine("1" * 32, UUID, "192.0.2.12"), "20261125T190000Z", REPLACING, (Machine("0" * 32),), "confirmed by a person")
@@ -192,8 +189,6 @@ def write_all(home: pathlib.Path) -> None:
     with mock.patch.object(io_owner, "HOME", work / "vms"):
         io_owner.write(RECORD)
     _keep(home, "vm_owner", work / "vms" / f"{UUID}.json")
-    io_moved.write(NOTE, work / "moved")
-    _keep(home, "moved_vm", work / "moved" / f"{UUID}.json")
     io_replacement.write(REPLACED, work / "replaced")
     _keep(home, "replacement", work / "replaced" / f"{UUID}.json")
     io_identity.write(SERVER, work / "servers")

@@ -181,10 +181,10 @@ def test_a_source_outside_the_limit_is_not_a_success(tmp_path: pathlib.Path) -> 
         ("2001:db8::12", {}, True),
         ("metal2.example.com", {}, False),
         ("deadbeef", {}, False),
-        ("metal2.example.com", {"destination_lost": True}, True),
+        ("metal2.example.com", {"destination_lost": "metal3"}, True),
     ],
 )
-def test_a_destination_without_an_address_is_refused_first(tmp_path: pathlib.Path, address: str, options: dict[str, bool], good: bool) -> None:
+def test_a_destination_without_an_address_is_refused_first(tmp_path: pathlib.Path, address: str, options: dict[str, str], good: bool) -> None:
     # later, the copies to the standby would have been removed
     control = ControlNode(tmp_path)
     control.more = {"metal3": {"ansible_host": address}}

@@ -38,7 +38,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._service.model_s
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.io_copies import CopyStore
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.io_store import StandbyStore
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import parse_copy
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm_record, io_machine_proof
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import parse_record
@@ -87,11 +86,6 @@ def vm_guard(home: pathlib.Path, text: bytes) -> t.Any:
 def starts(home: pathlib.Path, text: bytes) -> t.Any:
     place(text, home / f"migrate-{state_files.NAME}.starts")
     return list(io_worker_starts.note(state_files.NAME, home))[:-1]
-
-
-def moved(home: pathlib.Path, text: bytes) -> t.Any:
-    place(text, home / f"{state_files.UUID}.json")
-    return io_moved.read(state_files.UUID, home)
 
 
 def standby_record(home: pathlib.Path, text: bytes) -> t.Any:
@@ -229,7 +223,6 @@ READERS: t.Mapping[str, tuple[t.Any, ...]] = {
     "replacement": (lambda home, text: parse_replacement(text.decode(), "a file"), state_files.REPLACED),
     "server_identity": (lambda home, text: parse_identity(text.decode(), "a file"), state_files.SERVER),
     "vm_owner": (lambda home, text: parse_record(text.decode(), f"{state_files.UUID}.json"), state_files.RECORD),
-    "moved_vm": (moved, state_files.NOTE),
     "domain_metadata": (lambda home, text: xml_metadata.read(etree.fromstring(text)), state_files.OWNER),
     "host_facts": (host_facts, []),
     "kvm_proof": (kvm_proof, state_files.PROOF[1], "proven again"),

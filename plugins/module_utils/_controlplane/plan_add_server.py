@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_availability import grade_availability
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, MOVING
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import MOVED, MOVING
 
 
 def steps(

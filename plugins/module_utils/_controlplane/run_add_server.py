@@ -12,12 +12,10 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_controller
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.io_haproxy import HaProxy
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_store, model_journal
-from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_journal
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, MOVED, MOVING
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import CONFIRMED, Record
 
 _HINT = "Run the playbook status and check the journals of haproxy and keepalived on the controllers, then run the play again."
 
@@ -130,37 +128,17 @@ def departures(cluster: str | None = None, unfinished: bool = False) -> list[dic
 
     :arg unfinished: only moves that are not confirmed.
     """
-    notes = [{**dataclasses.asdict(note), "waiting": _waiting(note.id, note.uuid)} for note in io_moved.read_all().values()]
-    noted = {note["id"] for note in notes if note["state"] != CONFIRMED}
-    # a worker writes its record shortly before the VM leaves; until then only its journal shows the move
-    notes += [note for note in _at_work() if note["id"] not in noted]
-    notes = [note for note in notes if cluster in (None, note["cluster"]) and not (unfinished and note["state"] == CONFIRMED)]
-    return sorted(notes, key=lambda note: (note["name"], note["uuid"]))
+    found = [_departure(record) for record in io_owner.read_all().values()]
+    found = [each for each in found if cluster in (None, each["cluster"]) and not (unfinished and each["state"] == CONFIRMED)]
+    return sorted(found, key=lambda each: (each["name"], each["uuid"]))
+
+
+def _departure(record: Record) -> dict[str, t.Any]:
+    values = {key: getattr(record, key) for key in ("id", "cluster", "name", "uuid", "at", "state")}
+    return {**values, "to": record.where, "waiting": _waiting(record.id, record.uuid)}
 
 
 def _waiting(vm_id: str, uuid: str) -> str | None:
     """Return what the worker of a move from this server waits for; moves are stored by ID, which VMs of two clusters may share."""
     journal = io_store.MoveStore(vm_id).journal()
     return model_journal.waiting(journal) if (journal.facts.get("vm") or {}).get("uuid") == uuid else None
-
-
-def _at_work() -> t.Iterator[dict[str, t.Any]]:
-    for name in io_journal.names(io_store.HOME):
-        store = io_store.MoveStore(name)
-        job, found = store.read_job() or {}, store.read()
-        params = job.get("params") or {}
-        if job.get("action") != MOVED or found is None or found.state not in ("new", "running"):
-            continue
-        vm = found.facts.get("vm") or {}
-        where = params.get("destination") or {}
-        yield {
-            "id": str(params.get("id", name)),
-            "cluster": str(params.get("cluster") or vm.get("cluster") or ""),
-            "name": str(vm.get("name") or name),
-            "uuid": str(vm.get("uuid") or ""),
-            "to": str(where.get("name") or where.get("host") or ""),
-            "at": utc(found.started) if found.started else None,
-            "state": MOVING,
-            # before the switch, a destination that does not answer ends the move
-            "waiting": None,
-        }

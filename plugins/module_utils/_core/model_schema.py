@@ -110,7 +110,6 @@ STANDBY_RECORD = Schema("record of the standby")
 STANDBY_PARTIAL = Schema("record of the incomplete copy", cache=True)
 
 VM_OWNER = Schema("record of who may run a VM")
-MOVED_VM = Schema("record of a moved VM")
 #: The numbers of metadata in libvirt's documents are the last part of their namespaces.
 DOMAIN_METADATA = Schema("metadata of the VM")
 LIVE_METADATA = Schema("metadata of the running VM")

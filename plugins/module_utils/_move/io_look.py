@@ -17,12 +17,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_size
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_place import has_arrived, partial
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import DISK, STATE, Item
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost, DomainRecord, libvirt, libvirt_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_host_network import kind_of, networks
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import macs_of, parse, text_of
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import PoolMounts
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.model_storage import IMAGES_FOLDER, inside
@@ -318,11 +319,12 @@ def look(vm: t.Mapping[str, t.Any], uri: str) -> dict[str, t.Any]:
 
     :arg vm: the result of :func:`describe` on the source.
     """
-    note = io_moved.read(vm["uuid"])
+    record = io_owner.known(vm["uuid"])
     facts: dict[str, t.Any] = {
         "name": platform.node(),
         "arch": platform.machine(),
-        "note": vars(note) if note else None,
+        "state": record.state if record else None,
+        "to": record.where if record else None,
         "tools": {tool: shutil.which(tool, path=_PATH) for tool in THERE},
         "memory_available": meminfo().get("MemAvailable", 0),
         "bridges": [name for name in vm["bridges"] if kind_of(name) in ("bridge", "openvswitch")],
@@ -335,7 +337,7 @@ def look(vm: t.Mapping[str, t.Any], uri: str) -> dict[str, t.Any]:
         path = item["path"]
         if os.path.lexists(path):
             facts["existing"][path] = 0 if os.path.isdir(path) else os.stat(path).st_size
-            if note is not None and note.state == ARRIVING and has_arrived(Item(**item), vm["uuid"]):
+            if record is not None and record.state == ARRIVING and has_arrived(Item(**item), vm["uuid"]):
                 facts["arrived"].append(path)
         half = partial(path)
         if os.path.lexists(half):

@@ -40,6 +40,7 @@ RUNNING, FAILED, MOVED, CONFIRMED, RETURNED = "running", "failed", "moved", "con
 @dataclasses.dataclass
 class MoveJournal(Journal):
     """``facts`` hold the VM as it was found, and ``job``: the token of the last job that has begun, and whether it has ended; ``going`` is the target state.
+    ``failed`` is the reason while a move is rolled back, ``there`` the record of the destination that has all data.
 
     ``progress`` contains ``waiting_for``, a host, while the worker waits until that answers; ``reason`` is the whole message then.
     """
@@ -59,8 +60,8 @@ class MoveJournal(Journal):
         self.started = now
         self.ended = self.reason = self.method = None
         self.phases, self.passes, self.progress, self.downtime = {}, [], {}, {}
-        # the note of the destination before the first attempt; the job that makes this attempt
-        self.facts = {"before": self.facts.get("before"), **{key: self.facts[key] for key in ("job",) if key in self.facts}}
+        # the job that makes this attempt
+        self.facts = {key: self.facts[key] for key in ("job",) if key in self.facts}
         self.problems, self.warnings, self.live_blockers = [], [], []
         self.verified = self.switched = False
         self.going = MOVED

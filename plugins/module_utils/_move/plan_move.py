@@ -22,13 +22,14 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_jour
     RETURNED,
     SETTLE,
     START,
+    STOP,
     SWITCH,
     VERIFY,
     MoveJournal,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import AUTO, COPY, DISK, LIVE, Item, MoveSpec
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import TOOLS_PATH, Problem
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, MOVED, MOVING
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING, MOVED, MOVING
 
 Facts = t.Mapping[str, t.Any]
 
@@ -109,10 +110,10 @@ def _of_the_host(spec: MoveSpec, vm: Facts, there: Facts) -> t.Iterator[Problem]
 
 def _of_the_names(vm: Facts, there: Facts) -> t.Iterator[Problem]:
     from_this_move = arriving(there)
-    note, domain = there["note"], there["domain"]
-    if note is not None and note["state"] in (MOVING, MOVED):
+    domain = there["domain"]
+    if there["state"] in (MOVING, MOVED):
         yield Problem(
-            f"the destination still has the old copy of the VM, which was moved from there to {note['to']}.",
+            f"the destination still has the old copy of the VM, which was moved from there to {there['to']}.",
             "Confirm that move first: run vm_move with state: confirmed on the destination.",
             "destination.host",
         )
@@ -198,8 +199,7 @@ def added_files(items: t.Iterable[Item], there: Facts) -> list[str]:
 
 def arriving(there: Facts) -> bool:
     """Whether the destination has data of an earlier attempt of this move."""
-    note = there.get("note")
-    return note is not None and note["state"] == ARRIVING
+    return there.get("state") == ARRIVING
 
 
 def live_blockers(vm: Facts, there: Facts) -> list[str]:
@@ -260,7 +260,8 @@ def resume_phase(journal: MoveJournal, here: str | None, there: str | None) -> t
     :arg there: its state at the destination, for a live migration.
     """
     if journal.switched:
-        return (START if not journal.finished(START) else SETTLE), "the VM was already switched to the destination"
+        unfinished = next((phase for phase in (SWITCH, START) if not journal.finished(phase)), SETTLE)
+        return unfinished, "the VM was already switched to the destination"
     if here is None:
         return PREFLIGHT, None
     if journal.method == LIVE:
@@ -268,7 +269,7 @@ def resume_phase(journal: MoveJournal, here: str | None, there: str | None) -> t
             return SWITCH, f"the domain on the source ended by its migration and is {there} at the destination"
         return PREFLIGHT, f"the domain is {here} on the source and {there} at the destination, so the VM is still on the source"
     if here == "off":
-        unfinished = next((phase for phase in (COPY_PHASE, VERIFY, PLACE) if not journal.finished(phase)), SWITCH)
+        unfinished = next((phase for phase in (STOP, COPY_PHASE, VERIFY, PLACE) if not journal.finished(phase)), SWITCH)
         return unfinished, "the VM is off on the source and not yet switched to the destination"
     return PREFLIGHT, f"the domain is {here} on the source"
 
@@ -278,9 +279,12 @@ def is_off(journal: MoveJournal, action: str) -> bool:
 
     :arg action: what the worker was started for.
     """
-    if action == CONFIRMED or not journal.switched:
+    if action == CONFIRMED:
         return False
     held = journal.facts.get("held") or {}
+    if not journal.switched and (journal.facts.get("held") is None or "seconds" in journal.downtime):
+        # it was not stopped, or runs here again
+        return False
     if journal.going == RETURNED:
         # stopped at the destination, and not yet released here
         return bool(held.get("running", True)) or journal.facts.get("was") == "running"
@@ -296,5 +300,5 @@ def waiting_text(host: str, unanswered: str) -> str:
     return (
         f"waiting for {host}, which must answer before the VM can run again; it may be off on both servers: {unanswered.rstrip('.')}. "
         f"The worker continues as soon as {host} answers. If the one-time key has expired (24 h without an answer), run the same again, which renews it. "
-        f"If {host} is off for good, use state: returned with destination_lost: true and discard_changes: true."
+        f"If {host} is off for good, use state: returned with destination_lost: {host} and discard_changes: true."
     )

@@ -24,9 +24,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move import io_
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import DISK, Item
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_key_session
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import key_marker
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, CONFIRMED, Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, DomainRecord
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner, run_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import FORMER, INCOMING, OWNER, Record, record_from
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.plan_owner import Event
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
 
 MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._move.run_agent"
@@ -59,16 +60,39 @@ def _look(given: Given) -> dict[str, t.Any]:
 
 def _receive(given: Given) -> dict[str, t.Any]:
     """Reserve this VM for the move, so that it is not defined or started otherwise; returns the hashes of existing base images."""
-    note = Moved(**given["note"])
-    with host_lock("domains", _LOCK):
-        there = io_moved.read(note.uuid)
-        if there is not None and there.state not in (ARRIVING, CONFIRMED):
-            raise RefusedError(f"the VM {note.name} has a note with the state {there.state} at the destination.")
-        io_moved.write(note)
+    of = record_from(given["record"], f"source/{given['uuid']}.json")
+    operation = of.operation
+    if of.role != OWNER or operation is None:
+        raise InputError("begins no move.", "record")
+    with host_lock("domains", _LOCK), DomainHost(given["uri"]) as host:
+        here = host.domain(of.uuid) is not None
+        run_owner.change(of.uuid, Event("received", here=operation.to, token=operation.token, to=operation.by, of=of, complete=here))
     items = _items(given)
     io_place.prepare(items)
-    hashes = {item.path: io_place.content_hash(item.path) for item in items if item.base and os.path.isfile(item.path)}
-    return {"before": vars(there) if there is not None and there.state != ARRIVING else None, "hashes": hashes}
+    return {"hashes": {item.path: io_place.content_hash(item.path) for item in items if item.base and os.path.isfile(item.path)}}
+
+
+def _answers(given: Given) -> dict[str, Record]:
+    """Return the record of the source, by its name."""
+    return {given["source"]: record_from(given["record"], f"source/{given['uuid']}.json")}
+
+
+def _answer(uuid: str) -> dict[str, t.Any]:
+    record = io_owner.known(uuid)
+    return {"record": record.values() if record else None}
+
+
+def _own(given: Given, found: DomainRecord | None) -> None:
+    """Make sure that the VM belongs to this host: take it from its source, or end its return to that.
+
+    :arg found: its domain here.
+    :raises RefusedError: it does not.
+    """
+    record = io_owner.known(given["uuid"])
+    if record is not None and record.role == OWNER and record.operation is None:
+        return
+    name = "cancelled" if record is not None and record.role == OWNER else "taken"
+    run_owner.change(given["uuid"], Event(name, here=record.to if record else "", answers=_answers(given), complete=found is not None))
 
 
 def _place(given: Given) -> dict[str, t.Any]:
@@ -94,11 +118,12 @@ def _refresh(uri: str, items: t.Iterable[Item]) -> None:
 
 
 def _define(given: Given) -> dict[str, t.Any]:
-    """Define the VM, with autostart disabled until the move is complete."""
+    """Define the VM, whose data are complete, with autostart disabled until the move is."""
     with host_lock("domains", _LOCK), DomainHost(given["uri"]) as host:
         host.define(given["xml"])
         host.set_autostart(given["uuid"], False)
-    return {}
+        run_owner.change(given["uuid"], Event("arrived", token=given["token"]))
+    return _answer(given["uuid"])
 
 
 def _state(given: Given) -> dict[str, t.Any]:
@@ -106,9 +131,8 @@ def _state(given: Given) -> dict[str, t.Any]:
     with DomainHost(given["uri"]) as host:
         record = host.domain(given["uuid"])
     boot = (read_text("/proc/sys/kernel/random/boot_id") or "").strip()
-    if record is None:
-        return {"state": "gone", "boot_id": boot}
-    return {"state": record.state if record.active else "off", "boot_id": boot}
+    state = "gone" if record is None else record.state if record.active else "off"
+    return {"state": state, "boot_id": boot, **_answer(given["uuid"])}
 
 
 def _run(given: Given) -> dict[str, t.Any]:
@@ -118,6 +142,7 @@ def _run(given: Given) -> dict[str, t.Any]:
         record = host.domain(uuid)
         if record is None:
             raise BackendError("the VM is not defined at the destination.")
+        _own(given, record)
         if record.state != "running":
             try:
                 if record.active:
@@ -140,7 +165,7 @@ def _run(given: Given) -> dict[str, t.Any]:
 
 
 def _stop(given: Given) -> dict[str, t.Any]:
-    """Shut the VM down; with ``cut`` destroy a domain that never ran here.
+    """Shut the VM down, and with ``returns`` prevent another start; with ``cut`` destroy a domain that never ran here.
 
     :raises RefusedError: with ``cut``, the VM is running.
     """
@@ -156,6 +181,10 @@ def _stop(given: Given) -> dict[str, t.Any]:
                 io_live.cut(host, uuid)
             else:
                 host.shutdown(uuid, float(given["seconds"]), bool(given.get("force")))
+        own = io_owner.known(uuid)
+        if given.get("returns") and own is not None and own.role == OWNER:
+            left = host.domain(uuid)
+            run_owner.change(uuid, Event("stopped", running=left is not None and left.active))
         return {"was": record.state if record is not None else "gone"}
 
 
@@ -184,14 +213,13 @@ def _discard(given: Given) -> dict[str, t.Any]:
 def _refuse_moved_on(uuid: str, source: str) -> None:
     """Refuse to treat the copy here as the VM if it was moved on from here: it runs on a third server then, and this copy is old.
 
-    :arg source: name of the server to which it returns, the only one that a note of this move contains.
     :raises RefusedError: it was moved on.
     """
-    there = io_moved.read(uuid)
-    if there is not None and there.state != ARRIVING and there.to != source:
+    there = io_owner.known(uuid)
+    if there is not None and there.role != INCOMING and there.state is not None and there.where != source:
         raise RefusedError(
-            f"the VM is no longer there: it was moved on to {there.to} (state {there.state}), and the copy there is old.",
-            hint=f"Move it from {there.to} back there first: with state: returned if that move is not confirmed yet.",
+            f"the VM is no longer there: it was moved on to {there.where} (state {there.state}), and the copy there is old.",
+            hint=f"Move it from {there.where} back there first: with state: returned if that move is not confirmed yet.",
         )
 
 
@@ -202,30 +230,39 @@ def _written(given: Given) -> dict[str, t.Any]:
 
 
 def _hold(given: Given) -> dict[str, t.Any]:
-    """Prevent a start of the VM here, because it returns to the source."""
-    note = Moved(**given["note"])
+    """Begin the return of the VM to the source."""
+    uuid, source = given["uuid"], given["source"]
     with host_lock("domains", _LOCK):
-        _refuse_moved_on(note.uuid, note.to)
-        io_place.settle(_items(given))
-        io_moved.write(note)
+        _refuse_moved_on(uuid, source)
+        record = io_owner.known(uuid)
+        # unless it has been given back already
+        if record is None or record.role != FORMER:
+            run_owner.change(uuid, Event("begun", here=source, token=given["token"], to=source))
     return {}
+
+
+def _hand_back(given: Given) -> dict[str, t.Any]:
+    """Give the VM to the source, which has all of its data, or does without."""
+    with host_lock("domains", _LOCK):
+        record = io_owner.known(given["uuid"])
+        if record is None or record.role != FORMER:
+            run_owner.change(given["uuid"], Event("handed over", answers=_answers(given), complete=True))
+    return _answer(given["uuid"])
 
 
 def _settle(given: Given) -> dict[str, t.Any]:
-    """Complete the move here: set autostart, and restore the earlier note or remove it."""
+    """Complete the move or the return here: set autostart, and end the operation in the record."""
     uuid = given["uuid"]
-    if given.get("source"):
+    with host_lock("domains", _LOCK), DomainHost(given["uri"]) as host:
         _refuse_moved_on(uuid, given["source"])
-    if given.get("autostart") is not None:
-        with host_lock("domains", _LOCK), DomainHost(given["uri"]) as host:
+        record, found = io_owner.known(uuid), host.domain(uuid)
+        io_place.settle(_items(given))
+        if given.get("autostart") is not None:
+            _own(given, found)
             host.set_autostart(uuid, bool(given["autostart"]))
-    io_place.settle(_items(given))
-    if given.get("note"):
-        # the VM was moved away from here before, which is still the case
-        io_moved.write(Moved(**given["note"]))
-    else:
-        io_moved.forget(uuid)
-    return {}
+        elif record is not None and record.state is not None:
+            run_owner.change(uuid, Event("discarded" if record.role == INCOMING else "confirmed", answers=_answers(given)))
+    return _answer(uuid)
 
 
 def _channel(given: Given) -> dict[str, t.Any]:
@@ -252,6 +289,7 @@ _COMMANDS: t.Mapping[str, t.Callable[[Given], dict[str, t.Any]]] = {
     "discard": _discard,
     "written": _written,
     "hold": _hold,
+    "hand_back": _hand_back,
     "settle": _settle,
     "channel": _channel,
     "forget_key": _forget_key,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import secrets
 import time
 import typing as t
 
@@ -23,8 +24,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote import m
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED as GONE, MOVED, MOVING
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import FORMER
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import remove, remove_path
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
@@ -55,20 +56,56 @@ def start(context: Context) -> None:
         return
     if answer["ran"] or journal.method != COPY:
         raise BackendError(f"at the destination {answer['error']}", hint="Fix the problem and run again, or move the VM back with state: returned.")
-    # it never ran there: make sure of that, then roll back
-    context.ask("stop", cut=True)
-    if context.ask("state")["state"] not in ("off", "gone"):
-        raise BackendError(f"at the destination {answer['error']} It cannot be stopped there either.", hint="Check the domain at the destination.")
-    context.decide(switched=False)
-    roll_back(context, f"start: at the destination {answer['error']}")
+    give_up(context, f"start: at the destination {answer['error']}")
     raise RolledBack(journal.reason or "")
+
+
+def give_up(context: Context, reason: str) -> None:
+    """Roll back after the switch, because the VM never ran at the destination; a worker that is killed does this again."""
+    context.journal.facts["failed"] = reason
+    context.save()
+    _begin_back(context)
+    context.ask("stop", cut=True, returns=True)
+    if context.ask("state")["state"] not in ("off", "gone"):
+        raise BackendError(f"{reason} It cannot be stopped there either.", hint="Check the domain at the destination.")
+    _take_back(context)
+    roll_back(context, reason)
+
+
+def _begin_back(context: Context) -> None:
+    token = context.journal.facts.setdefault("back", secrets.token_hex(8))
+    context.save()
+    if context.record.token != token:
+        # it must have taken the VM before it is asked for it
+        context.change("asked back", _settle_there(context), token=token)
+    context.ask("hold", token=token)
+
+
+def _take_back(context: Context) -> None:
+    """Let the destination give the VM back, which is off there, and whose data are here or given up."""
+    there = context.ask("hand_back")
+    context.decide(switched=False)
+    if context.record.role == FORMER:
+        context.change("taken", there)
 
 
 def settle(context: Context) -> None:
     """Complete the move: the VM belongs to the destination, the old copy stays here, off, until the move is confirmed or returned."""
+    _drop_return(context)
+    _settle_there(context)
+    context.mark()
+
+
+def _drop_return(context: Context) -> None:
+    """Forget the token of a return that failed, before it is cancelled: a late request of it must not end the next one."""
+    if context.journal.facts.pop("back", None):
+        with contextlib.suppress(OSError):
+            context.save()
+
+
+def _settle_there(context: Context) -> dict[str, t.Any]:
     held = context.journal.facts.get("held") or {}
-    context.ask("settle", autostart=bool(held.get("autostart", context.vm["autostart"])), source=context.vm["host"]["name"], items=context.data)
-    context.fence(MOVED)
+    return context.ask("settle", autostart=bool(held.get("autostart", context.vm["autostart"])), items=context.data)
 
 
 def confirm(context: Context) -> None:
@@ -81,13 +118,16 @@ def confirm(context: Context) -> None:
     io_look.check_mounted(context.vm)
     if not journal.verified:
         raise RefusedError("the copy was never verified.", "state", "Move the VM back with state: returned, then move it again.")
+    there = None
     if journal.going != CONFIRMED:
-        state = context.ask("state")["state"]
+        there = context.ask("state")
+        state = there["state"]
         ran = (journal.facts.get("held") or {}).get("running", True)
         if state not in (("running",) if ran else ("running", "off")):
             raise RefusedError(f"the VM is {state} at the destination, not running.", "state", "Start it there, or move it back with state: returned.")
         context.decide(going=CONFIRMED)
-    context.fence(GONE)
+    if context.record.operation is not None:
+        context.change("confirmed", there or context.ask("state"))
     kept = _remove_here(context)
     with host_lock("domains", 300), DomainHost(context.uri) as host:
         if host.domain(context.uuid) is not None:
@@ -161,7 +201,7 @@ def return_vm(context: Context) -> None:
             _check_there(context, discard)
             state = context.ask("state")["state"]
             # refused if the VM was moved on from there; nothing has changed then
-            context.ask("hold", note=vars(context.note(MOVING, to=context.vm["host"]["name"])), items=context.data)
+            _begin_back(context)
             journal.facts.setdefault("was", state)
         cost = journal.downtime
         context.decide(going=RETURNED, downtime={"started": time.time()})
@@ -172,16 +212,24 @@ def return_vm(context: Context) -> None:
             if not lost and not discard:
                 _fetch(context)
             journal.facts["discarded"] = discard
-            context.decide(switched=False)
+            if not lost:
+                _take_back(context)
         except (FootprintError, OSError):
             if not lost:
                 _stay_there(context, cost)
             raise
+    if lost:
+        context.decide(switched=False)
+        if context.record.role == FORMER:
+            context.change("taken over", lost=str(params["destination_lost"]))
+    elif context.record.role == FORMER:
+        # a worker was killed before the VM was taken
+        context.change("taken", context.ask("state"))
     if not lost and io_owner.is_guarded(context.uuid):
         # its guard has no answer since a restart of this host; but the VM is off at the destination, to which it belonged
         io_owner.permit(context.uuid)
     held = journal.facts.get("held") or {}
-    context.unfence(bool(held.get("running", True)) or journal.facts.get("was") == "running")
+    context.release(bool(held.get("running", True)) or journal.facts.get("was") == "running")
     journal.downtime["seconds"] = round(time.time() - journal.downtime["started"], 3)
     context.save()
     if not lost:
@@ -196,7 +244,7 @@ def _check_there(context: Context, discard: bool) -> None:
 
     :raises RefusedError: it has other files than those that were moved, snapshots or a saved state, or was moved on from there.
     """
-    there = context.ask("written", source=context.vm["host"]["name"], known=[item.path for item in context.items])["written"]
+    there = context.ask("written", known=[item.path for item in context.items])["written"]
     if there is None:
         return
     problems = plan_move.return_problems(context.items, there, context.spec.destination.name)
@@ -212,7 +260,7 @@ def _stop_there(context: Context, cost: dict[str, t.Any]) -> None:
     """
     seconds = context.spec.shutdown_timeout
     try:
-        context.ask("stop", timeout=seconds + 60, seconds=seconds, force=context.spec.force)
+        context.ask("stop", timeout=seconds + 60, seconds=seconds, force=context.spec.force, returns=True)
     except BackendError:
         if context.ask("state")["state"] == "running":
             context.journal.going, context.journal.downtime = MOVED_STATE, cost
@@ -226,6 +274,7 @@ def _stay_there(context: Context, cost: dict[str, t.Any]) -> None:
     :arg cost: the downtime of the move itself.
     """
     journal = context.journal
+    _drop_return(context)
     with contextlib.suppress(FootprintError, OSError):
         if journal.facts.get("was") == "running":
             answer = context.ask("run", timeout=context.spec.start_timeout + 60, seconds=context.spec.start_timeout)
@@ -239,7 +288,6 @@ def _stay_there(context: Context, cost: dict[str, t.Any]) -> None:
 
 def _fetch(context: Context) -> None:
     """Copy the data back and compare it by content; before it begins, the files here are in the state before the move."""
-    context.fence(MOVED)
     # until it is complete they are in neither state, and must not be started
     context.journal.facts["mixed"] = True
     context.save()
@@ -261,4 +309,4 @@ def _leave(context: Context, keep: bool) -> None:
         context.journal.facts["kept"] = [f"{context.spec.destination.name}:{path}" for path in paths]
     else:
         context.ask("discard", timeout=_LONG, items=context.data)
-    context.ask("settle", note=context.journal.facts.get("before"), items=context.data if keep else [])
+    context.ask("settle", items=context.data if keep else [])

@@ -13,19 +13,18 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._move import run_agent, run_channel
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_copy import Copier
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore, OtherHost, key_name
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item, MoveSpec
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import LINK_LOST
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.xml_moved import NAMESPACE, PREFIX, mark_text, strip_mark
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, text_of
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner, run_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import OWNER, Record, record_from
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.plan_owner import Event
 
 _SAVE_EVERY = 1.0
 _LOCK = 300.0
@@ -56,6 +55,11 @@ class Context:
     def uuid(self) -> str:
         """The UUID of the domain, the same on both hosts."""
         return str(self.vm["uuid"])
+
+    @property
+    def here(self) -> str:
+        """The name of the source."""
+        return str(self.vm["host"]["name"])
 
     @property
     def uri(self) -> str:
@@ -89,7 +93,8 @@ class Context:
         """
         self.unanswered = None
         try:
-            return self.remote.ask(command, {"uri": self.there, "uuid": self.uuid, **given}, timeout=timeout)
+            known = {"uri": self.there, "uuid": self.uuid, "source": self.here, "record": self.record.values()}
+            return self.remote.ask(command, {**known, **given}, timeout=timeout)
         except CommandError as error:
             self.unanswered = error.message if error.rc in (LINK_LOST, None) else None
             raise
@@ -127,41 +132,53 @@ class Context:
             self.saved = time.monotonic()
             self.save()
 
-    def note(self, state: str, to: str | None = None) -> Moved:
-        """Create a note about the VM, for either host."""
-        return Moved(self.spec.id, self.spec.cluster, self.vm["name"], self.uuid, to or self.spec.destination.name, utc(), state)
+    @property
+    def record(self) -> Record:
+        """The record of the VM here."""
+        owner = Record(self.spec.cluster, self.spec.id, self.uuid, self.vm["name"], to=self.here)
+        return io_owner.known(self.uuid) or owner
 
-    def fence(self, state: str) -> None:
-        """Prevent a start of the VM here: write the note, disable autostart, mark the definition for other tools."""
+    def change(self, name: str, answer: t.Mapping[str, t.Any] | None = None, **values: t.Any) -> None:
+        """Change the record here by an event.
+
+        :arg answer: of the destination, with its record.
+        :raises RefusedError: a condition of the table is not met.
+        """
+        where = self.spec.destination.name
+        there = answer["record"] if answer is not None else None
+        answers = {where: record_from(there, f"{where}/{self.uuid}.json")} if there is not None else {}
         with host_lock("domains", _LOCK):
-            note = self.note(state)
-            io_moved.write(note)
-            with DomainHost(self.uri) as host:
-                if host.domain(self.uuid) is not None:
-                    host.set_autostart(self.uuid, False)
-                    host.set_metadata(self.uuid, NAMESPACE, PREFIX, mark_text(note.to, note.at))
+            run_owner.change(self.uuid, Event(name, here=self.here, answers=answers, **values), owner=self.record)
 
-    def unfence(self, running: bool) -> None:
-        """Undo :meth:`fence`: restore autostart, remove mark and note.
+    def mark(self) -> None:
+        """For other tools: disable autostart, and mark the definition here."""
+        with host_lock("domains", _LOCK), DomainHost(self.uri) as host:
+            if host.domain(self.uuid) is not None:
+                record = self.record
+                host.set_autostart(self.uuid, False)
+                host.set_metadata(self.uuid, NAMESPACE, PREFIX, mark_text(record.where, record.at))
+
+    def release(self, running: bool) -> None:
+        """Let the VM run here again: end the operation in its record, restore autostart, remove the mark.
 
         :arg running: also start the VM, or resume it if it is paused.
         :raises BackendError: it is not defined here any more.
         """
         held = self.journal.facts.get("held") or {}
-        with host_lock("domains", _LOCK):
-            with DomainHost(self.uri) as host:
-                record = host.domain(self.uuid)
-                if record is None:
-                    message = f"the VM {self.vm['name']} is no longer defined on the source."
-                    raise BackendError(message, hint="Define it with vm_define; its disks are on the source.")
-                if NAMESPACE in record.config_xml:
-                    host.set_metadata(self.uuid, NAMESPACE, PREFIX, None)
-                host.set_autostart(self.uuid, bool(held.get("autostart", self.vm["autostart"])))
-                if running and record.state == "paused":
-                    host.resume(self.uuid)
-                elif running and not record.active:
-                    host.start(self.uuid)
-            io_moved.forget(self.uuid)
+        if self.record.role == OWNER:
+            self.change("cancelled")
+        with host_lock("domains", _LOCK), DomainHost(self.uri) as host:
+            record = host.domain(self.uuid)
+            if record is None:
+                message = f"the VM {self.vm['name']} is no longer defined on the source."
+                raise BackendError(message, hint="Define it with vm_define; its disks are on the source.")
+            if NAMESPACE in record.config_xml:
+                host.set_metadata(self.uuid, NAMESPACE, PREFIX, None)
+            host.set_autostart(self.uuid, bool(held.get("autostart", self.vm["autostart"])))
+            if running and record.state == "paused":
+                host.resume(self.uuid)
+            elif running and not record.active:
+                host.start(self.uuid)
 
     def refuse_taken(self) -> None:
         """Refuse to continue with a VM that was started on its standby, after this host had lost its power: it belongs to that server.
@@ -170,11 +187,9 @@ class Context:
         """
         if "vm" not in self.journal.facts:
             return
-        note = io_moved.read(self.uuid)
-        # that of this move is written with the switch, and stays while the VM returns
-        own = note is not None and note.to == self.spec.destination.name and (self.journal.switched or self.journal.going != MOVED)
-        if note is not None and note.state == MOVED and not own:
-            raise RefusedError(f"the VM was started on its standby {note.to} from a copy, so it is not moved from here.", "id", f"Move it from {note.to}.")
+        record = self.record
+        if record.is_taken:
+            raise RefusedError(f"the VM was started on its standby {record.to} from a copy, so it is not moved from here.", "id", f"Move it from {record.to}.")
 
     def await_permit(self) -> bool:
         """Wait until the guard of a VM with a standby, if it has one, has allowed its start after a restart of this host; returns whether it had to.

@@ -12,7 +12,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, RefusedError, shown
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look, plan_move, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore, key_name, unit_name
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import (
@@ -25,13 +25,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_jour
     report,
     waiting,
 )
-from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import MoveSpec, parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Destination, MoveSpec, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units, model_problem, run_jobs
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, Moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING, Record
 
 _JOB_KEYS = (
     "id",
@@ -121,18 +121,18 @@ def _ensure_started(params: Params, store: MoveStore, spec: MoveSpec, check_mode
         _refuse_other_destination(store, spec)
     found = _find(params, spec.id)
     uuid = found[1].uuid if found else journal.facts.get("vm", {}).get("uuid") or vm_uuid(spec.cluster, spec.id)
-    note = io_moved.read(uuid)
+    record = io_owner.away(uuid)
     begun = journal.state in (RUNNING, FAILED) and journal.started is not None
-    _refuse(spec, journal, note, begun)
-    if note is not None and journal.state in (MOVED, CONFIRMED):
+    _refuse(spec, journal, record, begun)
+    if record is not None and journal.state in (MOVED, CONFIRMED):
         return _unchanged(store, journal, check_mode)
-    if found is None and not (begun and note is not None):
+    if found is None and not (begun and record is not None):
         raise InputError(f"the VM {spec.id!r} of the cluster {spec.cluster!r} does not exist on this host.", "id", "Run the move on the virt host of the VM.")
     if check_mode:
-        return _rehearse(params, spec, journal, begun and note is not None)
+        return _rehearse(params, spec, journal, begun and record is not None)
     if not spec.destination.host_keys:
         raise InputError("are missing.", "destination.host_keys", "Set the public ssh host keys of the destination; unknown keys are never accepted.")
-    _start(store, MOVED, {**{key: params.get(key) for key in _JOB_KEYS}, "new_move": note is None})
+    _start(store, MOVED, {**{key: params.get(key) for key in _JOB_KEYS}, "new_move": record is None})
     return None
 
 
@@ -175,22 +175,22 @@ def _refuse_other_destination(store: MoveStore, spec: MoveSpec) -> None:
         )
 
 
-def _refuse(spec: MoveSpec, journal: MoveJournal, note: Moved | None, begun: bool) -> None:
+def _refuse(spec: MoveSpec, journal: MoveJournal, record: Record | None, begun: bool) -> None:
     """Refuse a conflict with another move of the VM.
 
     :raises RefusedError: another move is unfinished, or has another destination.
     """
     if begun and journal.going in (CONFIRMED, RETURNED):
         raise RefusedError(f"the run with state: {journal.going} for {spec.id} is unfinished.", "state", f"Complete it with state: {journal.going}.")
-    if note is None:
+    if record is None:
         return
-    if note.state == ARRIVING:
+    if record.state == ARRIVING:
         raise RefusedError(f"the VM {spec.id} is being moved to this host.", "id", "Complete that move first, on its source.")
-    if note.to != spec.destination.name:
+    if record.where != spec.destination.name:
         raise RefusedError(
-            f"the VM {spec.id} is {note.state} to {note.to}, not to {spec.destination.name}.",
+            f"the VM {spec.id} is {record.state} to {record.where}, not to {spec.destination.name}.",
             "destination.name",
-            f"Complete that move first, or move the VM from {note.to}.",
+            f"Complete that move first, or move the VM from {record.where}.",
         )
 
 
@@ -238,6 +238,7 @@ def _later(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
         raise RefusedError(f"the move of {store.name} is {journal.state}, not moved.", "state", "Complete it first, with state: moved.")
     if state == RETURNED and params.get("destination_lost") and not params.get("discard_changes"):
         raise InputError("data written at the destination cannot be copied from a lost host.", "destination_lost", "Set discard_changes: true to discard it.")
+    _refuse_unproven(params, parse_spec(job["params"]).destination)
     _refuse_mixed(store, journal, params)
     io_look.check_mounted(journal.facts.get("vm", {}))
     if check_mode:
@@ -255,6 +256,23 @@ def _later(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
     return _outcome(store, params, state)
 
 
+def _refuse_unproven(params: Params, destination: Destination) -> None:
+    """Refuse to give up a destination that was not named, or that answers: the VM would run twice.
+
+    :raises InputError: another name was given.
+    :raises RefusedError: it answers.
+    """
+    named = params.get("destination_lost")
+    if not named:
+        return
+    if named != destination.name:
+        hint = f"If {destination.name} never runs the VM again, set destination_lost: {destination.name}."
+        raise InputError(f"{shown(named)} is not the destination of this move, {destination.name}.", "destination_lost", hint)
+    if set(io_remote_source.scan_host_keys(destination.host, destination.port, destination.host_keys)) & set(destination.host_keys):
+        hint = "Omit destination_lost. To give up only what the VM wrote there, set discard_changes: true."
+        raise RefusedError(f"{named} is not lost: it answers at {destination.host}.", "destination_lost", hint)
+
+
 def _refuse_mixed(store: MoveStore, journal: MoveJournal, params: Params) -> None:
     """Refuse to start the VM from its old disks here, if a part of them was replaced.
 
@@ -265,7 +283,7 @@ def _refuse_mixed(store: MoveStore, journal: MoveJournal, params: Params) -> Non
             "an interrupted return has already replaced a part of the old disks here by those of the destination.",
             "discard_changes",
             f"Complete the return without it. If the destination is lost, restore the disks from a backup, then remove {store.directory} and "
-            f"{io_moved.HOME / journal.facts['vm']['uuid']}.json.",
+            f"{io_owner.HOME / journal.facts['vm']['uuid']}.json.",
         )
 
 

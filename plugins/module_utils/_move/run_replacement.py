@@ -22,14 +22,15 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_repl
     Replacement,
     parse_time,
 )
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost, DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, Moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner, run_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Record
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.plan_owner import Event
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volumes, run_removal
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.model_storage import Removal
 
@@ -97,7 +98,7 @@ def _retire(request: ReplacementRequest, record: Replacement, before: Replacemen
     actions = ["power off"] if found and found[1].active else []
     actions += [f"{'remove' if request.remove_disks else 'keep'} {removal.path}{'' if request.remove_disks else suffix}" for removal in removals]
     actions += ["undefine"] if found else []
-    actions += [f"note that it is on {request.to}"] if leaves else []
+    actions += [f"record that it is on {request.to}"] if leaves else []
     # disks that an interrupted run has already renamed
     earlier = before.disks if before is not None and before.at == request.at else ()
     record = dataclasses.replace(record, disks=tuple(dict.fromkeys((*earlier, *kept))))
@@ -106,11 +107,12 @@ def _retire(request: ReplacementRequest, record: Replacement, before: Replacemen
         io_replacement.write(record)
         if leaves:
             # before anything else, so that nothing starts the old VM again
-            io_moved.write(Moved(request.id, request.cluster, name, uuid, request.to, request.at, CONFIRMED))
+            with host_lock("domains", _LOCK):
+                run_owner.change(uuid, Event("replaced", to=request.to, of=Record(request.cluster, request.id, uuid, name)))
         _take_away(request, uuid, found[0] if found else _uris(request)[0], removals, suffix)
         io_replacement.forget_refusal(name)
         if not leaves:
-            io_moved.forget(uuid)
+            io_owner.forget(uuid)
         io_replacement.write(done)
     return _result(before, done, actions)
 

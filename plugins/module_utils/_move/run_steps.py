@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
@@ -18,7 +19,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.run_contex
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import model_problem
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, MOVED, MOVING
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import FORMER, INCOMING, OWNER
 
 # hashing and comparing large disks takes long
 _LONG = 24 * 3600.0
@@ -39,6 +40,8 @@ def preflight(context: Context) -> None:
         # the guard has started it
         journal.facts["vm"] = vm = io_look.describe(found[0], found[1].uuid)
     journal.facts["from"], journal.facts["to"] = vm["host"]["name"], spec.destination.name
+    # from now on nothing else changes, copies or starts the VM on another server
+    context.change("begun", token=secrets.token_hex(8), to=spec.destination.name)
     there = context.ask("look", vm=vm)
     if plan_move.arriving(there) and (there["domain"] is not None or there["arrived"]):
         # left by an earlier attempt, and never resumed
@@ -60,8 +63,9 @@ def receive(context: Context) -> None:
 
     :raises RefusedError: a base image differs.
     """
-    answer = context.ask("receive", timeout=_LONG, note=vars(context.note(ARRIVING)), items=[item.as_dict() for item in context.items])
-    context.journal.facts["before"] = answer["before"] or context.journal.facts.get("before")
+    if context.journal.method == LIVE:
+        context.change("begun", token=context.record.token or "", to=context.spec.destination.name, live=True)
+    answer = context.ask("receive", timeout=_LONG, items=[item.as_dict() for item in context.items])
     for path, there in answer["hashes"].items():
         if io_place.content_hash(path) != there:
             raise RefusedError(f"the base image {path} at the destination has different content.", hint="Copy the image of the source, or rename one of them.")
@@ -108,7 +112,7 @@ def _push(context: Context, item: Item, kind: str, *, running: bool) -> None:
 
 
 def stop(context: Context) -> None:
-    """Fence the VM and shut it down; the downtime starts."""
+    """Shut the VM down, and prevent another start here; the downtime starts."""
     _hold(context)
     context.journal.downtime["started"] = time.time()
     context.save()
@@ -116,16 +120,18 @@ def stop(context: Context) -> None:
         record = host.domain(context.uuid)
         if record is not None and record.active:
             host.shutdown(context.uuid, context.spec.shutdown_timeout, context.spec.force)
+        record = host.domain(context.uuid)
+    context.change("stopped", running=record is not None and record.active)
 
 
 def _hold(context: Context) -> None:
-    """Record the state to which a rollback returns, then fence the VM."""
+    """Record the state to which a rollback returns, then disable autostart."""
     # it may have been used since
     context.store.reserve()
     facts = context.journal.facts
     facts["held"] = facts.get("held") or {"autostart": context.vm["autostart"], "running": facts["running"]}
     context.save()
-    context.fence(MOVING)
+    context.mark()
 
 
 def copy(context: Context) -> None:
@@ -154,7 +160,7 @@ def place(context: Context) -> None:
     context.ask("place", timeout=_LONG, items=bases)
     context.ask("place", timeout=_LONG, items=[item.as_dict() for item in chosen if not item.base], empty=live)
     if not live:
-        context.ask("define", xml=context.definition())
+        context.journal.facts["there"] = context.ask("define", xml=context.definition(), token=context.record.token)["record"]
 
 
 def migrate(context: Context) -> None:
@@ -197,11 +203,13 @@ def _decide_paused(context: Context) -> None:
     :raises OSError: the file system stays full.
     """
     until = time.monotonic() + context.spec.start_timeout
-    while not context.journal.switched:
+    while not context.journal.switched or context.record.role == OWNER:
         try:
             context.decide(switched=True)
+            hand_over(context)
         except OSError:
             if time.monotonic() > until:
+                context.decide(switched=False)
                 raise
             time.sleep(1)
 
@@ -221,38 +229,62 @@ def arrived(context: Context, there: str) -> None:
 def switch(context: Context) -> None:
     """Switch: from now on the VM is the copy at the destination."""
     context.decide(switched=True)
-    context.fence(MOVED)
+    hand_over(context)
+    context.mark()
+
+
+def hand_over(context: Context) -> None:
+    """Give the VM to the destination, in the record here."""
+    record, live = context.record, context.journal.method == LIVE
+    if record.role == OWNER:
+        # a live migration is complete when libvirt says so
+        there = record._replace(role=INCOMING).values() if live else context.journal.facts["there"]
+        context.change("handed over", {"record": there}, complete=live)
 
 
 def roll_back(context: Context, reason: str) -> None:
-    """Roll back before the switch: discard the copy, which never ran, and restore the VM on the source.
+    """Roll back before the switch: restore the VM on the source, then discard the copy, which never ran.
+
+    A worker that is killed, or cannot start the VM, does this again.
 
     :raises FootprintError: it cannot be started on the source.
     """
     journal = context.journal
     context.log(f"{reason}; rolled back, the VM stays on the source")
+    journal.facts["failed"] = reason
+    context.save()
     if "vm" in journal.facts:
-        try:
-            clear_there(context, everything=True)
-        except FootprintError as error:
-            journal.warnings.append(f"Copied data is left at the destination: {error}")
-        held = journal.facts.get("held")
-        if held:
-            io_live.domain_state(context.uri, context.uuid)
-            context.unfence(bool(held["running"]))
-            journal.facts["held"] = None
+        restore(context)
+    journal.facts["failed"] = None
     journal.state, journal.reason, journal.ended = FAILED, reason, time.time()
     if "started" in journal.downtime:
         journal.downtime["seconds"] = round(time.time() - journal.downtime["started"], 3)
     context.save()
 
 
-def clear_there(context: Context, everything: bool = False) -> None:
+def restore(context: Context) -> None:
+    """Let the VM run here again, as before the move, then discard the copy at the destination."""
+    record = context.record
+    held = context.journal.facts.get("held")
+    if record.role == FORMER and not record.is_taken:
+        # given to the destination, which could not start it, and gave it back
+        context.change("taken", context.ask("state"))
+    if held:
+        io_live.domain_state(context.uri, context.uuid)
+        context.release(bool(held["running"]))
+        context.journal.facts["held"] = None
+    elif record.role == OWNER:
+        context.change("cancelled")
+    try:
+        clear_there(context)
+    except FootprintError as error:
+        context.journal.warnings.append(f"Copied data is left at the destination: {error}")
+
+
+def clear_there(context: Context) -> None:
     """Remove the copy at the destination, which never ran."""
-    if context.ask("look", vm=context.vm)["note"] is None:
-        # nothing was copied to the destination
-        return
     if not plan_move.arriving(context.ask("look", vm=context.vm)):
+        # nothing was copied to the destination
         return
     context.ask("stop", cut=True)
     context.ask("undefine")
@@ -260,8 +292,7 @@ def clear_there(context: Context, everything: bool = False) -> None:
     left = context.ask("discard", timeout=_LONG, items=[item.as_dict() for item in items], arrived=True)["left"]
     if left:
         context.journal.warnings.append(f"Not removed at the destination, because it is not known to have arrived with this move: {', '.join(left)}")
-    if everything:
-        context.ask("settle", note=context.journal.facts.get("before"), items=[])
+    context.ask("settle", items=[])
 
 
 def touched(context: Context) -> bool:

@@ -16,7 +16,7 @@ import sys
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_channel, io_live
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import HOME, MoveStore, unit_name
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import LIVE, parse_spec
@@ -113,7 +113,8 @@ def _has_ended(context: Context) -> bool:
 
 
 def _complete(context: Context, action: str) -> None:
-    """Carry out an action. If the destination does not answer, or a disk is full, while the VM is off on both hosts, wait, then try again.
+    """Carry out an action. While the VM is off on both hosts, wait, then try again: without a limit if the destination does not answer, a disk is full,
+    or libvirt cannot start the VM here.
 
     :raises FootprintError: the action failed, and the VM runs on one of the hosts, or was not running before.
     """
@@ -122,7 +123,8 @@ def _complete(context: Context, action: str) -> None:
             carry_out(context, action)
             return
         except Exception as error:
-            if (context.unanswered is None and not isinstance(error, OSError)) or not is_off(context.journal, action):
+            again = context.unanswered is not None or isinstance(error, OSError) or isinstance(error, BackendError) and not context.journal.switched
+            if not again or not is_off(context.journal, action):
                 raise
             run_jobs.log_unexpected(context.store, error)
             reason = str(error)
@@ -155,6 +157,13 @@ def _await_destination(context: Context) -> None:
 def _move(context: Context) -> None:
     journal = context.journal
     if not _may_continue(context):
+        return
+    failed = journal.facts.get("failed")
+    if failed and journal.switched:
+        run_back.give_up(context, failed)
+        return
+    if failed:
+        run_steps.roll_back(context, failed)
         return
     try:
         phase: str | None = _where(context)
@@ -216,13 +225,8 @@ def _where(context: Context) -> str:
         held, running = journal.facts.get("held"), journal.facts.get("running")
         if held and here is not None:
             # the VM on the source is unchanged: discard the copy and let the VM run here again
-            try:
-                run_steps.clear_there(context)
-            except FootprintError as error:
-                context.log(f"copied data is left at the destination: {error.message}")
-            context.unfence(bool(held["running"]))
-            journal.facts["held"] = held = None
-            context.save()
+            run_steps.restore(context)
+            held = None
         journal.renew(time.time())
         if held:
             journal.facts.update(held=held, running=running)

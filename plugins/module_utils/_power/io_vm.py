@@ -12,7 +12,8 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._power import model_power, xml_boot
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_container_process, io_domains, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_container_process, io_domains
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 
 _POLL = 0.5
 # seconds for libvirt to notice the end of a container
@@ -62,15 +63,15 @@ class VmMachine(io_domains.DomainHost):
         """
         if boot and boot.device:
             xml_boot.with_device(self.config_xml(self._uuid), boot.device)
-        note = io_moved.read(self._uuid) if operation and self.local else None
-        if note is None:
+        record = io_owner.away(self._uuid) if operation and self.local else None
+        if record is None:
             return
         if operation in (model_power.ON, model_power.CYCLE):
-            raise RefusedError(f"this copy of the VM must not run: the VM was moved to {note.to}.", "vm", f"Use the VM on {note.to}.")
-        record = self.domain(self._uuid)
-        if operation == model_power.SOFT and record is not None and record.state in ("paused", "suspended"):
+            raise RefusedError(f"this copy of the VM must not run: the VM was moved to {record.where}.", "vm", f"Use the VM on {record.where}.")
+        found = self.domain(self._uuid)
+        if operation == model_power.SOFT and found is not None and found.state in ("paused", "suspended"):
             raise RefusedError(
-                f"this copy of the VM must not run, not even for a shutdown: the VM was moved to {note.to}.", "vm", "Use state: off.",
+                f"this copy of the VM must not run, not even for a shutdown: the VM was moved to {record.where}.", "vm", "Use state: off.",
             )
 
     def set_boot(self, change: model_power.Boot) -> model_power.Power:

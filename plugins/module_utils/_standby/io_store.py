@@ -17,8 +17,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remot
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import standby_key
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_grants
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Ended, Job, StandbyJournal, Voter, parse_job
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/standby")
 #: What is known of copies that ended; a file for each key.
@@ -71,10 +69,6 @@ class StandbyStore(JournalStore):
     def is_released(self) -> bool:
         """Whether the VM is being removed here."""
         return (self.directory / _RELEASED).exists()
-
-    def move_of(self, uuid: str) -> Moved | None:
-        """Return the note of the move for which the copies were paused; a VM that was started on its standby has a note as well."""
-        return io_moved.read(uuid) if self.paused_seconds() is not None else None
 
 
 class StandbyHost(RemoteSource):

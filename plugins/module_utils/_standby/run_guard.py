@@ -14,14 +14,14 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units
 from ansible_collections.reduced.footprint.plugins.module_utils._service import run_service_files
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_lease, io_store, io_timers, plan_standby, run_agent, run_taken
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import STARTED, Job
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner, run_hook
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import OWNER, STOPPED
 
 _POLL = 5.0
 _ASK = 30.0
@@ -57,14 +57,35 @@ def records(job: Job, store: io_store.StandbyStore) -> list[dict[str, t.Any] | N
     return found
 
 
+def unconfirmed(job: Job) -> RefusedError:
+    """Return the refusal of what must wait for the standby or a witness."""
+    message = f"{job.id} stays off until {job.standby.name} or a witness confirms that it was not started there."
+    return RefusedError(message, "id", "Wait until one of them answers, then run again.")
+
+
+def refuse_unconfirmed(job: Job, store: io_store.StandbyStore) -> None:
+    """Refuse to ask other machines than those of a request, while its VM waits for their answer after a boot.
+
+    :raises RefusedError: none of them has confirmed that it was not started there.
+    """
+    if io_owner.is_guarded(job.uuid) and not io_owner.is_permitted(job.uuid) and plan_standby.boot_verdict(records(job, store)) != plan_standby.RUN:
+        raise unconfirmed(job)
+
+
+def was_moved(job: Job) -> bool:
+    """Whether the VM is being moved, or was moved, by a person; not one that was started on its standby."""
+    away = io_owner.away(job.uuid)
+    return away is not None and not away.is_taken
+
+
 def settle(vm_id: str) -> bool:
     """Decide about one VM; returns whether the decision is final."""
     store = io_store.StandbyStore(vm_id)
     job = store.job()
     if job is None or not io_owner.is_guarded(job.uuid) or io_owner.is_permitted(job.uuid) and not io_owner.is_start_due(job.uuid):
         return True
-    noted = io_moved.read(job.uuid) is not None
-    if noted and store.paused_seconds() is None:
+    record = io_owner.known(job.uuid)
+    if record is None or record.is_taken:
         # it was given up before
         return True
     answers = records(job, store)
@@ -72,12 +93,10 @@ def settle(vm_id: str) -> bool:
     if verdict == plan_standby.WAIT:
         return False
     if verdict == plan_standby.STAY:
-        run_taken.give_up(job, store, next(each for each in answers if each and each.get("state") == STARTED))
-        # the note is that of the start on the standby now, not that of a move
-        store.resume()
+        run_taken.give_up(job, store)
         store.log("guard: the VM was started on its standby and stays off here")
         return True
-    if noted:
+    if record.role != OWNER or record.operation and record.operation.step == STOPPED:
         # it is being moved, or was moved: the move starts it where it belongs
         io_owner.permit(job.uuid)
         return True

@@ -30,7 +30,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_lease import FRESH, RENEW, STOP
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Job, Voter
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 
 _TICK = 1.0
@@ -207,8 +206,8 @@ class Service:
         for vm_id in set(self.held) - set(found):
             self._drop(vm_id)
         for vm_id, held in found.items():
-            # one with a note belongs to its standby
-            waits = held.number is not None and not io_owner.is_permitted(held.job.uuid) and io_moved.read(held.job.uuid) is None
+            # one that is away belongs to another server
+            waits = held.number is not None and not io_owner.is_permitted(held.job.uuid) and io_owner.away(held.job.uuid) is None
             now = io_grants.clock()
             # also one that refuses a lease can give the guard its answer
             answered = any(each.answered is not None and now - each.answered < FRESH for each in self.renewers.get(vm_id, ()))

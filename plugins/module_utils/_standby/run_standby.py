@@ -30,7 +30,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
     xml_backup,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, STARTED, Ended, Job, job_data, parse_job
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
@@ -76,8 +75,11 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
             return {"changed": True, "diff": _diff("", f"{params['id']}: copied to its standby\n")}
         raise BackendError(f"the VM {params['id']} does not exist on this server.", hint="Define it first, with vm_define.")
     uri, record = found
-    # with the first request there is nothing that a move could have paused
-    if (io_moved.read(record.uuid) if store.job() is None else store.move_of(record.uuid)) is not None:
+    before = store.job()
+    away = io_owner.away(record.uuid)
+    if away is not None and away.is_taken and before is not None:
+        raise RefusedError(f"{params['id']} was started on its standby {away.to}.", "id", "Move it back with move_vm.")
+    if away is not None:
         # the inventory still lists it here; its old disks must not become the newest copy
         return {"changed": False, "warnings": [f"{params['id']} was moved to another server, or is being moved; it is not copied from this one."]}
     if io_copies.CopyStore(params["cluster"], params["id"]).record().get("phase"):
@@ -89,7 +91,6 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     _refuse_unfit(uri, record.uuid)
     limit = parse_rate(params.get("bandwidth_limit"), "bandwidth_limit")
     known = {"interval": params.get("interval_seconds"), "source": params.get("source") or platform.node(), "bandwidth_limit": limit}
-    before = store.job()
     job = parse_job({**params, **known, "name": record.name, "uuid": record.uuid, "uri": uri})
     job = job._replace(former=plan_standby.former(before, job, params.get("removed_standbys") or ()))
     _refuse_another(before, params)
@@ -108,6 +109,9 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
         raise RefusedError(f"{job.id} was started on its standby {job.standby.name}.", "id", "Move it back with move_vm.")
     if answer["record"].get("starting"):
         raise RefusedError(f"{job.id} is being started on its standby {job.standby.name}.", "id", "Wait until that ends.")
+    if before is not None and (before.standby, before.witnesses) != (job.standby, job.witnesses):
+        # the machines of the last request may know of a start that those of this one do not
+        run_guard.refuse_unconfirmed(before, store)
     changed = before != job or run_automatic.is_half_ended(job)
     if changed:
         if before is not None:
@@ -158,7 +162,7 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
     _refuse_running(copies)
     source = not _of_another(job, params) and (job is not None or store.directory.is_dir())
     # of a VM that was moved from here, this server may be the standby now
-    keeps = source and job is not None and store.move_of(job.uuid) is not None
+    keeps = source and job is not None and run_guard.was_moved(job)
     there = source or copies.directory.is_dir() or run_automatic.knows(params)
     if not check_mode and source and job is not None:
         run_automatic.finish(store, job, params.get("confirmed"))
@@ -213,11 +217,7 @@ def _paused(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
     if job is None or _of_another(job, params):
         return {"changed": False}
     if io_owner.is_guarded(job.uuid) and not io_owner.is_permitted(job.uuid):
-        raise RefusedError(
-            f"{job.id} stays off until {job.standby.name} or a witness confirms that it was not started there.",
-            "id",
-            "Wait until one of them answers, then move it.",
-        )
+        raise run_guard.unconfirmed(job)
     if not check_mode:
         store.pause()
         run_automatic.pause(store, job)
@@ -256,7 +256,7 @@ def _released(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     """On the first server: remove the VM that was started on its standby, so that it can be moved back."""
     store = io_store.StandbyStore(params["id"])
     job = store.job()
-    if job is None or _of_another(job, params) or store.move_of(job.uuid) is not None:
+    if job is None or _of_another(job, params) or run_guard.was_moved(job):
         return {"changed": False}
     # a witness knows of a start before it succeeds, and the disks here are the newer ones until then
     record = run_guard.records(job._replace(witnesses=()), store)[0] or {}
@@ -276,7 +276,7 @@ def _released(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
                 store.mark_released(True)
             _remove_vm(host, job, params)
     if not check_mode:
-        io_moved.forget(job.uuid)
+        io_owner.forget(job.uuid)
         run_automatic.let_go(store, job)
         _absent(params, False)
     return {"changed": True, "diff": _diff(f"{job.id}: off, with old disks\n", "")}
@@ -325,7 +325,7 @@ def _returned(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     for uri in sorted(set(DRIVER_URIS.values())) if uuid else ():
         with DomainHost(uri) as host:
             found = host.domain(str(uuid))
-            if found is not None and (found.active or io_moved.read(str(uuid)) is None):
+            if found is not None and (found.active or io_owner.away(str(uuid)) is None):
                 raise RefusedError(f"{params['id']} is still on this server.", "id", "Move it to its first server with move_vm.")
     if not check_mode:
         # first: its standby must not start the VM again, which is elsewhere without leases

@@ -14,8 +14,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote import i
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_grants, io_lease, io_store, plan_standby, run_takeover
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_lease import Grants
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, TAKEN, Ended, Job
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, MOVED
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import CONFIRMED, MOVED
 
 SOURCE, STANDBY, ENDED = "source", "standby", "ended"
 #: Phase of a start whose disks are being made.
@@ -40,8 +40,8 @@ def _source(vm_id: str, now: float) -> dict[str, t.Any]:
     facts = journal.facts if not job.former or journal.facts.get("standby") == job.standby.name else {}
     at = facts.get("at")
     permitted = not io_owner.is_guarded(job.uuid) or io_owner.is_permitted(job.uuid)
-    note = store.move_of(job.uuid)
-    moved = note is not None and note.state in (MOVED, CONFIRMED)
+    away = io_owner.away(job.uuid)
+    moved = away is not None and not away.is_taken and away.state in (MOVED, CONFIRMED)
     problem = None
     if moved:
         # its copies are those of its new server

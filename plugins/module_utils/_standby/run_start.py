@@ -23,11 +23,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_nbd, plan_standby, xml_backup
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import CHUNK, STARTED, Copy, CopyDisk
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, text_of
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, Moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import CONFIRMED, Record
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import remove_path, with_us
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
 
@@ -50,7 +49,7 @@ def start(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
     copy = _recorded(record, copies) if begun else _allowed(params, copies)
     with DomainHost(params.get("uri") or URI) as host:
         found = host.domain(copy.uuid)
-        if begun and io_moved.read(copy.uuid) is not None:
+        if begun and io_owner.away(copy.uuid) is not None:
             raise RefusedError(f"{copy.vm} was started here, and then moved to another server.", "id", "Complete that move, with move_vm.")
         if begun and found is not None and found.active:
             if record.get("phase") != RUNNING and not check_mode:
@@ -68,8 +67,8 @@ def start(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
                     raise RefusedError(f"{copy.vm} was started here by another run meanwhile.", "id", "Run it again, which completes an interrupted start.")
                 _refuse_obstacles(copy, host.domain(copy.uuid))
                 _make_disks(store, copy)
-                # from now on a note is that of a later move
-                io_moved.forget(copy.uuid)
+                # from now on a record is that of a later move
+                io_owner.forget(copy.uuid)
                 record = _claim(store, copy, params)
             _place(copy)
             warnings = _run(host, copy)
@@ -108,10 +107,10 @@ def _allowed(params: t.Mapping[str, t.Any], copies: t.Sequence[Copy]) -> Copy:
 def _refuse_obstacles(copy: Copy, found: DomainRecord | None) -> None:
     if found is not None:
         raise RefusedError(f"a domain with the UUID of {copy.vm} is already on this server, {found.state}.", "id", "Find out which of them is valid.")
-    note = io_moved.read(copy.uuid)
-    if note is not None and not _left_before(note, copy):
-        hint = f"Find out whether it runs on {note.to}." if note.state == CONFIRMED else "Complete that move first, with move_vm."
-        raise RefusedError(f"this server has a note that {copy.vm} was moved from or to it.", "id", hint)
+    record = io_owner.away(copy.uuid)
+    if record is not None and not _left_before(record, copy):
+        hint = f"Find out whether it runs on {record.where}." if record.state == CONFIRMED else "Complete that move first, with move_vm."
+        raise RefusedError(f"this server has a record that {copy.vm} was moved from or to it.", "id", hint)
     _refuse_existing(copy)
     for disk in copy.disks:
         io_copies.check_room(os.path.dirname(disk.path), min(disk.capacity, _allocated(disk)), copy.vm)
@@ -133,9 +132,9 @@ def _holds(path: str, text: str) -> bool:
         return stream.read() == base64.b64decode(text)
 
 
-def _left_before(note: Moved, copy: Copy) -> bool:
+def _left_before(record: Record, copy: Copy) -> bool:
     """Whether the VM was moved away for good before it was copied, or to the server that makes the copies: its way back after a start here."""
-    return note.state == CONFIRMED and bool(note.at) and (note.to == copy.source or note.at < utc(copy.at))
+    return record.state == CONFIRMED and bool(record.at) and (record.to == copy.source or record.at < utc(copy.at))
 
 
 def _allocated(disk: CopyDisk) -> int:

@@ -13,10 +13,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock im
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_lease
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, libvirt_errors
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner, run_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Record
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.plan_owner import Event
 
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._standby.io_store import StandbyStore
@@ -30,11 +30,10 @@ class Taken(FootprintError):
 
     def __init__(self, record: t.Mapping[str, t.Any]) -> None:
         super().__init__(f"the VM was started on its standby at {utc(float(record.get('at') or 0))}.", hint="Move it back with move_vm.")
-        self.record = record
 
 
-def give_up(job: Job, store: StandbyStore, record: t.Mapping[str, t.Any]) -> None:
-    """Make sure that the VM does not run here: no permit, a note, no autostart.
+def give_up(job: Job, store: StandbyStore) -> None:
+    """Make sure that the VM does not run here: no permit, no autostart, and a record of the standby.
 
     A guest that runs here nevertheless, because the server was not lost but only cut off, is paused: it serves nothing any more, and what
     it has in memory and on its disks can still be examined.
@@ -43,9 +42,9 @@ def give_up(job: Job, store: StandbyStore, record: t.Mapping[str, t.Any]) -> Non
     io_lease.forget_fenced(job.id)
     with host_lock("domains", _LOCK), DomainHost(job.uri) as host:
         if store.is_released() or store.job() is None:
-            # it is being removed, or was: the note would remain, and keep the VM from moving back
+            # it is being removed, or was: the record would remain, and keep the VM from moving back
             return
-        io_moved.write(Moved(job.id, job.cluster, job.name, job.uuid, job.standby.name, utc(float(record.get("at") or 0)), MOVED))
+        run_owner.change(job.uuid, Event("learned", to=job.standby.name, of=Record(job.cluster, job.id, job.uuid, job.name)))
         found = host.domain(job.uuid)
         if found is not None and found.state == "running":
             with libvirt_errors("cannot pause the VM"):

@@ -18,7 +18,6 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._move import io_store as io_move_store
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units, run_jobs
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.run_phases import run_phase
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import (
@@ -45,6 +44,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_s
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, text_of
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header
 
 _LONG = 3600.0
@@ -249,14 +249,10 @@ def _thaw(job: Job) -> int:
 
 
 def _is_moving(job: Job, store: io_store.StandbyStore) -> bool:
-    """Whether the copies are paused because the VM is about to be moved, is being moved, or was moved and has not returned."""
-    paused = store.paused_seconds()
-    if paused is None:
-        return False
-    unit = io_move_store.unit_name(job.id)
-    # after a restart of this server, an interrupted one begins after this worker
-    moving = io_units.unit_active(unit) or (io_units.UNITS / io_units.boot_unit(unit)).exists()
-    return paused < _BEFORE_MOVE or moving or store.move_of(job.uuid) is not None
+    """Whether the VM is about to be moved, for which the copies are paused, is being moved, or was moved and has not returned."""
+    record, paused = io_owner.away(job.uuid), store.paused_seconds()
+    # of one that was started on its standby, the standby is asked
+    return record is not None and not record.is_taken or paused is not None and paused < _BEFORE_MOVE
 
 
 def _main(job: Job, store: io_store.StandbyStore) -> int:
@@ -282,9 +278,9 @@ def _main(job: Job, store: io_store.StandbyStore) -> int:
         journal.facts["failures"] = 0
         store.write(journal)
         return 0
-    except run_taken.Taken as taken:
-        run_taken.give_up(job, store, taken.record)
-        journal.state, journal.ended, journal.reason = "taken", time.time(), str(taken)
+    except run_taken.Taken as error:
+        run_taken.give_up(job, store)
+        journal.state, journal.ended, journal.reason = "taken", time.time(), str(error)
     except (FootprintError, OSError) as error:
         run_jobs.record_failure(store, journal, error)
         journal.facts["failures"] = int(journal.facts.get("failures") or 0) + 1

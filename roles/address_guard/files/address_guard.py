@@ -12,6 +12,7 @@ the start again. Every problem of the hook itself permits the start.
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import socket
@@ -25,7 +26,7 @@ import xml.etree.ElementTree as ET
 CONFIG = pathlib.Path("/etc/reduced.footprint/address-guard.conf")
 REFUSED = pathlib.Path("/var/lib/reduced.footprint/address-guard")
 QUIET_SINCE = pathlib.Path("/run/reduced.footprint/address-guard")
-MOVED = pathlib.Path("/var/lib/reduced.footprint/moved")
+RECORDS = pathlib.Path("/etc/reduced.footprint/vms")
 # after the boot of a server, its network may need some seconds
 YOUNG, LONG, SHORT = 300.0, 10, 3
 # a VM answers every second; one forged answer is not sufficient
@@ -58,12 +59,15 @@ def nics(document: ET.Element) -> dict[str, set[str]]:
     return found
 
 
-def note_of(uuid: str, home: pathlib.Path = MOVED) -> str:
-    """Return the note about a VM that is moved from or to this host, empty if there is none."""
+def role_of(uuid: str, home: pathlib.Path = RECORDS) -> str:
+    """Return the role of this host for a VM (``owner``, ``incoming``, ``former``); without a record it is the owner, with a damaged one it was."""
     try:
-        return (home / f"{uuid}.json").read_text(encoding="utf-8", errors="replace")
+        record = json.loads((home / f"{uuid}.json").read_text(encoding="utf-8"))
+        return str(record["role"])
     except OSError:
-        return ""
+        return "owner"
+    except (ValueError, KeyError, TypeError):
+        return "former"
 
 
 def probe(bridge: str, address: str) -> bytes:
@@ -133,8 +137,8 @@ def refusal(name: str, text: str, ask: t.Callable[[str, t.Container[str], str, i
         return None
     mark = home / name
     document = ET.fromstring(text)
-    note = note_of(document.findtext("uuid") or "")
-    if '"arriving"' in note:
+    role = role_of(document.findtext("uuid") or "")
+    if role == "incoming":
         # it may still run on the other host
         return None
     since = QUIET_SINCE / name
@@ -147,7 +151,7 @@ def refusal(name: str, text: str, ask: t.Callable[[str, t.Container[str], str, i
             return f"{name} runs on another server: its MAC answers at {address}. It was replaced or moved"
     if not mark.exists():
         return None
-    if note:
+    if role == "former":
         # an old copy: the other host may be off, and its copy has the newer data
         return f"{name} was moved to another server. It does not start here by itself: return it with move_vm, or remove {mark}"
     quiet = quiet_for(since)

@@ -34,8 +34,8 @@ app = main.app
 
 #: Set by the proxy: names and UUIDs, separated by commas, or an asterisk for all.
 HEADER = "X-Footprint-Systems"
-#: Copies of VMs that were moved to another host, and must not run here.
-MOVED = "/var/lib/reduced.footprint/moved"
+#: Which VMs may run on this host; the others were moved to another one, or are being moved.
+RECORDS = "/etc/reduced.footprint/vms"
 #: Threads of gunicorn, those that one account occupies at most, those that download media, and of these those of one account.
 THREADS, OWN, MEDIA, OWN_MEDIA = 64, 32, 16, 4
 _TURN_SECONDS = 20
@@ -50,6 +50,17 @@ _ABSENT: dict[str, tuple[str, ...]] = {
     "system_resource": ("Memory",),
     "UpdateService.update_service_resource": ("FirmwareInventory", "SoftwareInventory", "HttpPushUri"),
 }
+
+
+def _may_run(uuid: str) -> bool:
+    try:
+        with open(os.path.join(RECORDS, f"{uuid}.json"), encoding="utf-8") as stream:
+            record = json.load(stream)
+        return record["role"] == "owner" and record["operation"] is None
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 class Driver(libvirtdriver.LibvirtDriver):
@@ -247,7 +258,7 @@ class HostDriver:
 
     def set_power_state(self, identity: str, state: str) -> None:
         """Change the power; a copy of a VM that runs on another host is never started."""
-        if state in _STARTS and os.path.exists(os.path.join(MOVED, f"{self.uuid(identity)}.json")):
+        if state in _STARTS and not _may_run(self.uuid(identity)):
             raise error.Conflict("This copy of the VM must not run: the VM was moved to another host.")
         self._of(identity).set_power_state(identity, state)
 

@@ -17,7 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.mo
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_instance, xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import CONFIRMED, Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING, MOVED, Record
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.xml_devices import needed_files, pool_disks
 
 
@@ -65,14 +65,14 @@ def _guest(
     record: DomainRecord,
     uri: str,
     roles: t.Mapping[tuple[str, str], t.Sequence[str]],
-    moved: t.Mapping[str, Moved],
+    moved: t.Mapping[str, Record],
     protected: t.Container[tuple[str, str]],
 ) -> tuple[Guest, Uses]:
     documents = [parse(text) for text in (record.config_xml, record.live_xml) if text is not None]
     owned = xml_metadata.read(documents[0])
     memory = documents[0].find("memory")
     key = (owned.cluster, owned.id) if owned else ("", "")
-    note = moved.get(record.uuid)
+    left = moved.get(record.uuid)
     instance = xml_instance.read(documents[0])
     guest = Guest(
         name=record.name,
@@ -86,7 +86,7 @@ def _guest(
         origin=owned.origin if owned else None,
         protected=bool(owned and (owned.protected or key in protected)),
         roles=tuple(roles.get(key, ())),
-        moved_to=note.to if note is not None and note.state != CONFIRMED else None,
+        moved_to=left.to if left is not None and left.state in (MOVED, ARRIVING) else None,
         memory_mib=0 if memory is None else parse_size(memory.text, memory.get("unit") or "KiB", "memory") // MIB,
         cpu=int(documents[0].findtext("vcpu") or 0),
         instance=instance.text if instance else "",

@@ -19,9 +19,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_tenants import share
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_guests import read_guests
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.model_removal import Guest
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved as moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import CPU_KEYS, RAM_KEYS, parse_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import PoolMounts
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.model_storage import FILE_POOLS
 
@@ -36,7 +36,7 @@ class InfoBackend:
     libvirt = LibvirtHost
     domains = DomainHost
     mounts = PoolMounts()
-    moved = staticmethod(moved.read_all)
+    moved = staticmethod(io_owner.read_all)
 
 
 @dataclasses.dataclass(frozen=True)

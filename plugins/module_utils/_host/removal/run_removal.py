@@ -26,11 +26,11 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.removal im
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.model_removal import Guest, parse_quorums
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.plan_removal import RemovalPlan, RemovalPolicy
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_journal as migrations
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved as moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, MOVING
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING, MOVING
 
 NONE, DISKS = "none", "disks"
 _UNFINISHED = ("new", "running", "stopped")
@@ -43,7 +43,7 @@ class RemovalBackend:
     libvirt = LibvirtHost
     domains = DomainHost
     define = staticmethod(define_vms)
-    moved = staticmethod(moved.read_all)
+    moved = staticmethod(io_owner.read_all)
 
     @staticmethod
     def migrations() -> dict[str, str]:
@@ -203,7 +203,7 @@ class _Removal:
     def busy(self) -> list[str]:
         """Return unfinished migrations and moves to this node."""
         found = [f"{name} ({state})" for name, state in sorted(self.backend.migrations().items()) if state in _UNFINISHED]
-        return found + [f"the move of {note.name} ({note.state})" for note in self.backend.moved().values() if note.state in (MOVING, ARRIVING)]
+        return found + [f"the move of {record.name} ({record.state})" for record in self.backend.moved().values() if record.state in (MOVING, ARRIVING)]
 
     def decide(self, plan: RemovalPlan, record: str, others: t.Sequence[str]) -> None:
         """Decide all actions in order, with their warnings and diffs.

@@ -37,9 +37,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units, model_problem, run_jobs
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PHASES, Journal
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, MOVING
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING, MOVING
 
 # a run reads and decides which hooks are valid, and stores that, as one step
 _LOCK = "migration-start"
@@ -364,11 +364,12 @@ def _refuse_moved(journal: Journal) -> None:
     :raises RefusedError: with the host of the VM.
     """
     uuid = journal.facts.get("vm", {}).get("uuid")
-    note = io_moved.read(uuid) if uuid else None
-    if note is None:
+    record = io_owner.away(uuid) if uuid else None
+    if record is None:
         return
-    where = {ARRIVING: "is being moved to this host", MOVING: f"is being moved to {note.to}"}.get(note.state, f"was moved to {note.to}")
-    hint = "Complete that move first." if note.state == ARRIVING else "Move it back to this host with move_vm first."
+    words = {ARRIVING: "is being moved to this host", MOVING: f"is being moved to {record.where}"}
+    where = words.get(str(record.state), f"was moved to {record.where}")
+    hint = "Complete that move first." if record.state == ARRIVING else "Move it back to this host with move_vm first."
     raise RefusedError(f"{journal.name} {where}, so it cannot be stopped or started here.", "name", hint)
 
 

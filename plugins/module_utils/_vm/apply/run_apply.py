@@ -9,7 +9,9 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import copy
+import os
 import typing as t
+import urllib.parse
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_result, run_work
@@ -254,6 +256,10 @@ class Applier:
                 run_volumes.apply(work.steps, done)
             work.host.undefine(work.uuid)
             done.append(plan_domain.UNDEFINE)
+            if not urllib.parse.urlsplit(work.host.uri).netloc and os.path.exists(os.path.join(self.request.records_path, f"{work.uuid}.json")):
+                from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+
+                io_owner.removed(work.uuid)
 
     def _start(self, work: run_work.Work, done: list[str]) -> None:
         work.host.start(work.uuid)

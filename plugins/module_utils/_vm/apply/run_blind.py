@@ -14,9 +14,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_domain, xml_domain
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.plan_isolation import container_warnings
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_seed_check, model_cloud_init
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Record
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import run_volumes
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_render, xml_template
 
@@ -35,12 +35,12 @@ def unprepared(needed: t.Iterable[str], connect: t.Callable[[str], DomainHost]) 
 
 
 def predict(
-    request: run_result.DefineRequest, vms: t.Sequence[model_vm.VmDetails], choice: run_render.HypervisorChoice, reason: str, notes: t.Mapping[str, Moved]
+    request: run_result.DefineRequest, vms: t.Sequence[model_vm.VmDetails], choice: run_render.HypervisorChoice, reason: str, away: t.Mapping[str, Record]
 ) -> run_result.DefineResult:
     """The result for a host without libvirt: no domain exists there, so every VM is new unless it was moved to another server.
 
     :arg reason: why libvirt cannot be queried; it becomes a warning.
-    :arg notes: about VMs that were moved.
+    :arg away: the records of VMs that other hosts have.
     """
     results = []
     elsewhere = []
@@ -59,12 +59,12 @@ def predict(
             failures.append(error)
             results.append(run_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), error=str(error)))
             continue
-        note = run_moved.note_about(notes, vm, request.cluster, "")
-        if note is not None:
-            result = run_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=kind, state=run_moved.state_of(note), moved_to=note.to)
+        record = run_moved.record_of(away, vm, request.cluster, "")
+        if record is not None:
+            result = run_result.VmResult(vm.id, vm.name, vm.uuid, list(vm.macs), hypervisor=kind, state=run_moved.state_of(record), moved_to=record.where)
             results.append(result)
             try:
-                elsewhere.append(f"VM {vm.name}: {run_moved.leave_alone(note, request.state)}")
+                elsewhere.append(f"VM {vm.name}: {run_moved.leave_alone(record, request.state)}")
             except model_errors.RefusedError as error:
                 result.error = str(error)
             continue

@@ -74,7 +74,7 @@ class _Decider:
         try:
             hypervisor = self.choice.of(vm)
             result.hypervisor, work.host = hypervisor.type, hosts[hypervisor.uri]
-            if self.gathered.notes and self._is_moved(work):
+            if self.gathered.away and self._is_moved(work):
                 return work
             if self.gathered.renders:
                 self._render(work, hypervisor)
@@ -105,11 +105,11 @@ class _Decider:
 
         wanted = self._wanted(work.vm)
         found = next(filter(None, (there.candidate(wanted) for there in self.gathered.domains.values())), None)
-        note = run_moved.note_about(self.gathered.notes, work.vm, self.request.cluster, found.record.uuid if found else "")
-        if note is not None:
-            work.result.state, work.result.moved_to = run_moved.state_of(note), note.to
-            work.notes.append(run_moved.leave_alone(note, self.request.state))
-        return note is not None
+        record = run_moved.record_of(self.gathered.away, work.vm, self.request.cluster, found.record.uuid if found else "")
+        if record is not None:
+            work.result.state, work.result.moved_to = run_moved.state_of(record), record.where
+            work.notes.append(run_moved.leave_alone(record, self.request.state))
+        return record is not None
 
     def _look_up(self, work: run_work.Work, uri: str) -> None:
         """Find the domain of a VM to remove or roll back, in any driver, the definition to restore, and the disks to remove."""

@@ -29,7 +29,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.template imp
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml_packaged import template_source
 
 if t.TYPE_CHECKING:
-    from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Record
 
 _VIRT = "virt"
 
@@ -52,15 +52,15 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
 
         reason = run_blind.unprepared(choice.uris(vms), connect)
         if reason:
-            return run_blind.predict(request, vms, choice, reason, _moved(request, choice))
+            return run_blind.predict(request, vms, choice, reason, _away(request, choice))
     template = xml_template.Template(source)
     with contextlib.ExitStack() as stack:
         if not check_mode:
             stack.enter_context(host_lock(choice.lock, request.lock_timeout))
-        notes = _moved(request, choice)
+        away = _away(request, choice)
         hosts, domains = _connections(request, choice.uris(vms), connect, stack)
         choice.use_probe(hosts.get(request.uri or ""), wanted=request.state not in ("absent", "rolled_back"), remember=not check_mode)
-        gathered = run_work.Gathered(request, check_mode, vms, listed, choice, template, notes, hosts, domains)
+        gathered = run_work.Gathered(request, check_mode, vms, listed, choice, template, away, hosts, domains)
         works = run_decide.decide(gathered)
         diff = _apply(gathered, works)
         return _report(gathered, works, diff)
@@ -120,21 +120,17 @@ def _connections(
     return hosts, domains
 
 
-def _moved(request: DefineRequest, choice: run_render.HypervisorChoice) -> t.Mapping[str, Moved]:
-    """The notes about VMs that this host must not run (by UUID); most hosts have none.
+def _away(request: DefineRequest, choice: run_render.HypervisorChoice) -> t.Mapping[str, Record]:
+    """The records of VMs that this host must not change (by UUID); most hosts have none.
 
-    :raises BackendError: the notes cannot be read.
+    :raises BackendError: they cannot be read.
     """
-    try:
-        if not choice.local or not os.listdir(request.moved_path):
-            return {}
-    except FileNotFoundError:
+    path = pathlib.Path(request.records_path)
+    if not choice.local or not os.path.lexists(path):
         return {}
-    except OSError as error:
-        raise model_errors.BackendError(f"cannot read which VMs were moved away from this host: {error}.", hint="Run as root.") from error
-    from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_moved import read_all
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.io_owner import read_all
 
-    return read_all(pathlib.Path(request.moved_path))
+    return read_all(path)
 
 
 def _apply(gathered: run_work.Gathered, works: t.Sequence[run_work.Work]) -> list[dict[str, str]]:
@@ -173,7 +169,7 @@ def _unlisted(gathered: run_work.Gathered, works: t.Sequence[run_work.Work]) -> 
     """VMs of this cluster that the list no longer contains."""
     if gathered.request.origin != xml_metadata.ORIGIN_LIST or not gathered.renders:
         return []
-    known = {vm.uuid for vm in gathered.listed} | {work.uuid for work in works} | set(gathered.notes)
+    known = {vm.uuid for vm in gathered.listed} | {work.uuid for work in works} | set(gathered.away)
     ids = {vm.id for vm in gathered.listed}
     return sorted(name for there in gathered.domains.values() for name in there.unlisted(gathered.request.cluster, known, ids))
 

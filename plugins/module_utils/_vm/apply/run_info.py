@@ -17,11 +17,13 @@ import urllib.parse
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB, parse_size
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists, io_moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost, DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.run_look import Seen
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_metadata import SEED_NAMESPACE, Ownership
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import OWNER
 
 
 OURS, FOREIGN, ALL = "ours", "foreign", "all"
@@ -42,7 +44,7 @@ class InfoRequest:
     drift: bool = False
     volumes: bool = False
     xml: bool = False
-    moved_path: str = str(io_moved.HOME)
+    records_path: str = str(io_owner.HOME)
 
 
 def read_vms(request: InfoRequest, *, connect: t.Callable[[str], DomainHost] = DomainHost) -> list[dict[str, t.Any]]:
@@ -77,7 +79,9 @@ class _Driver:
         self._records = [record for record in host.domains() if _matches_name(record, request)]
         self._kept = io_domain_lists.kept(host)
         self._local = urllib.parse.urlsplit(uri).netloc == ""
-        self._moved = io_moved.read_all(pathlib.Path(request.moved_path)) if self._local else {}
+        away = io_owner.read_all(pathlib.Path(request.records_path)) if self._local else {}
+        # one that is being moved is a VM of this host until another one owns it
+        self._moved = {uuid: each.to for uuid, each in away.items() if each.role != OWNER}
         self._capacities = io_domain_lists.capacities(host) if request.volumes else {}
         self._folders = io_domain_lists.pool_folders(host) if request.volumes else {}
 
@@ -110,7 +114,7 @@ class _Driver:
             "has_previous": bool(owned and owned.previous is not None),
             "has_snapshots": record.uuid in self._kept.snapshots,
             "has_managed_save": record.uuid in self._kept.managed_saves,
-            "moved": self._moved[record.uuid].to if record.uuid in self._moved else None,
+            "moved": self._moved.get(record.uuid),
         }
         vm.update(_drift_state(seen, self._request.drift))
         if owned and SEED_NAMESPACE in (record.live_xml or ""):

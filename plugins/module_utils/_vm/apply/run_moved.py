@@ -10,7 +10,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, MOVING, Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING, MOVING, Record
 
 _DONE = ("running", "present")
 _WARNING = {
@@ -20,26 +20,26 @@ _WARNING = {
 _MOVED = "was moved to {to} and is not changed here; list it there"
 
 
-def note_about(notes: t.Mapping[str, Moved], vm: model_vm.VmDetails, cluster: str, uuid: str) -> Moved | None:
-    """The note about a VM: by the UUID derived from its details, by the UUID of its domain, or else by its id.
+def record_of(records: t.Mapping[str, Record], vm: model_vm.VmDetails, cluster: str, uuid: str) -> Record | None:
+    """The record of a VM that another host has: by the UUID derived from its details, by the UUID of its domain, or else by its id.
 
     An adopted VM has another UUID than its details yield, and its domain may no longer exist.
     """
-    matching = ((note.cluster, note.id) == (cluster, vm.id) and note for note in notes.values())
-    return notes.get(vm.uuid) or notes.get(uuid) or next(filter(None, matching), None)
+    matching = (record for record in records.values() if (record.cluster, record.id) == (cluster, vm.id))
+    return records.get(vm.uuid) or records.get(uuid) or next(matching, None)
 
 
-def state_of(note: Moved) -> str:
+def state_of(record: Record) -> str:
     """The state of a VM that is not here, for the result."""
-    return note.state if note.state in _WARNING else "moved"
+    return record.state if record.state in _WARNING else "moved"
 
 
-def leave_alone(note: Moved, state: str) -> str:
+def leave_alone(record: Record, state: str) -> str:
     """Return the warning that a VM is not changed here.
 
     :raises RefusedError: the requested state can only be applied on the other server.
     """
-    warning = _WARNING.get(note.state, _MOVED).format(to=note.to)
+    warning = _WARNING.get(record.state or "", _MOVED).format(to=record.where)
     if state not in _DONE:
         hint = "Run this on its server; vm_move with state: confirmed removes the old copy, with state: returned moves the VM back."
         raise model_errors.RefusedError(f"{warning}.", hint=hint)

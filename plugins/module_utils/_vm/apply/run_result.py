@@ -16,8 +16,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare impo
 
 _LONGEST = 4096
 
-# the same path as in _vm.apply.io_moved, which few runs import
-MOVED_PATH = "/var/lib/reduced.footprint/moved"
+# the same path as in _vm.owner.io_owner, which few runs import
+RECORDS_PATH = "/etc/reduced.footprint/vms"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,7 @@ class DefineRequest:
     VMs are never reported as unlisted. Timeouts are in seconds. ``pending_images`` are file names of base images
     that will be fetched; in check mode they count as present. ``images_path`` is the folder of this host with images for another host.
     ``host_keys``: VM id → private SSH host key. ``authorized_keys``: the operator's public
-    keys. ``moved_path``: folder of the notes about moved VMs.
+    keys. ``records_path``: folder of the records of VMs that other hosts have or had.
     """
 
     cluster: str
@@ -59,7 +59,7 @@ class DefineRequest:
     images_path: str | None = None
     authorized_keys: t.Sequence[t.Any] = ()
     facts_path: str = "/etc/ansible/facts.d/reduced_footprint.fact"
-    moved_path: str = MOVED_PATH
+    records_path: str = RECORDS_PATH
 
     def __post_init__(self) -> None:
         """:raises InputError: an invalid pool name or URI, or a number out of range."""

@@ -14,7 +14,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core import mod
 if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains, run_result
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import plan_apply_class, plan_domain, run_look
-    from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_moved, model_vm
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import model_owner
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volumes, run_steps
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.template import run_prepared, run_render, xml_template
 
@@ -23,8 +24,8 @@ if t.TYPE_CHECKING:
 class Gathered:
     """What a call starts from: the checked request and what the host has.
 
-    ``vms`` are those of the call, ``listed`` all VMs of the host. ``hosts`` (connections) and ``domains`` are by URI, ``notes`` about moved VMs
-    by UUID. The storage of a connection is read on first use.
+    ``vms`` are those of the call, ``listed`` all VMs of the host. ``hosts`` (connections) and ``domains`` are by URI, ``away`` are the
+    records of VMs that other hosts have, by UUID. The storage of a connection is read on first use.
     """
 
     request: run_result.DefineRequest
@@ -33,7 +34,7 @@ class Gathered:
     listed: t.Sequence[model_vm.VmDetails]
     choice: run_render.HypervisorChoice
     template: xml_template.Template
-    notes: t.Mapping[str, model_moved.Moved]
+    away: t.Mapping[str, model_owner.Record]
     hosts: dict[str, io_domains.DomainHost]
     domains: dict[str, run_look.Domains]
     stores: dict[str, io_volumes.VolumeStore] = dataclasses.field(default_factory=dict)

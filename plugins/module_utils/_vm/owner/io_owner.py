@@ -10,19 +10,18 @@ whatever fails afterwards, the VM stays off.
 
 from __future__ import annotations
 
+import errno
+import os
 import pathlib
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import RUN, make_folder, private_folder, read_text, sync_path, write_atomic
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import (
     ASK,
+    FORMER,
     FREE,
     OWNER,
-    Absent,
-    Answer,
-    Known,
     Record,
-    Unknown,
     parse_record,
 )
 
@@ -46,30 +45,72 @@ def is_prepared() -> bool:
     return (HOME / PRESENT).exists()
 
 
-def read(uuid: str) -> Answer:
-    """Return the record of a VM; only a file that does not exist in a folder that can be read is none."""
-    path = HOME / f"{uuid}.json"
-    try:
-        text = read_text(path)
-        if text is None:
-            missing = HOME.exists() and not is_prepared()
-            return Unknown(f"{HOME / PRESENT} is missing") if missing else Absent()
-        return Known(parse_record(text, str(path)))
-    except OSError as error:
-        return Unknown(f"{path} cannot be read: {error.strerror}")
-    except FootprintError as error:
-        return Unknown(str(error))
-
-
 def known(uuid: str) -> Record | None:
-    """Return the record of a VM, ``None`` if it has none.
+    """Return the record of a VM; only a file that does not exist in a folder that can be read is none.
 
     :raises BackendError: that is not known.
     """
-    answer = read(uuid)
-    if isinstance(answer, Unknown):
-        raise BackendError(f"it is not known whether the VM {uuid} may run on this host: {answer.reason}.", str(HOME), "Repair the root file system.")
-    return answer.record if isinstance(answer, Known) else None
+    path = HOME / f"{uuid}.json"
+    try:
+        text = read_text(path)
+        if text is None and HOME.exists() and not is_prepared():
+            raise FileNotFoundError(errno.ENOENT, f"{PRESENT} is missing")
+        return parse_record(text, str(path)) if text is not None else None
+    except (OSError, FootprintError) as error:
+        why = f"{path} cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error).rstrip(".")
+        raise BackendError(f"it is not known whether the VM {uuid} may run on this host: {why}.", str(HOME), "Repair the root file system.") from error
+
+
+def read_all(home: pathlib.Path | None = None) -> dict[str, Record]:
+    """UUID → record of each VM that is not changed on this host; see :attr:`Record.state`.
+
+    One that cannot be read counts as that of another host: its file name is the UUID.
+
+    :raises RefusedError: one is from a newer version of the collection.
+    :raises BackendError: they cannot be listed.
+    """
+    home = home or HOME
+    try:
+        names = os.listdir(home)
+        if names and PRESENT not in names:
+            raise FileNotFoundError(errno.ENOENT, f"{PRESENT} is missing")
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) and not home.exists():
+            return {}
+        raise BackendError(f"cannot read which VMs other hosts have: {error.strerror}.", str(home), "Run as root. Repair the root file system.") from error
+    found = {}
+    for uuid, ending in map(os.path.splitext, names):
+        if ending == ".json" and not uuid.startswith("."):
+            try:
+                record = parse_record(read_text(home / f"{uuid}.json") or "", f"{home}/{uuid}.json")
+            except InputError:
+                record = Record("", "", uuid, "", role=FORMER, to="another host")
+            if record.state is not None:
+                found[uuid] = record
+    return found
+
+
+def away(uuid: str) -> Record | None:
+    """Return the record of a VM that is not changed on this host, ``None`` if it may be.
+
+    :raises BackendError: that is not known.
+    """
+    record = known(uuid)
+    return record if record is not None and record.state is not None else None
+
+
+def forget(uuid: str) -> None:
+    """Remove the record of a VM: it has nothing to do with other machines any more."""
+    if known(uuid) is not None:
+        (HOME / f"{uuid}.json").unlink()
+        sync_path(HOME)
+
+
+def removed(uuid: str) -> None:
+    """After the removal of a VM: forget its record, because one that is created again has nothing to do with its epochs; with a guard it is kept."""
+    record = known(uuid)
+    if record is not None and record.start == FREE:
+        forget(uuid)
 
 
 def write(record: Record) -> None:
@@ -131,8 +172,7 @@ def release(uuid: str) -> bool:
     if record is not None and record.start == ASK:
         free = record._replace(start=FREE)
         if (free.role, free.epoch, free.operation) == (OWNER, 0, None):
-            (HOME / f"{uuid}.json").unlink(missing_ok=True)
-            sync_path(HOME)
+            forget(uuid)
         else:
             write(free)
     revoke(uuid)

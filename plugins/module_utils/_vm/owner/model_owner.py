@@ -16,26 +16,16 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, choice
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import VM_OWNER
 
-#: ``owner`` may run it, ``incoming`` is receiving it and never ran it, ``former`` had it and may have its disks, ``standby`` has copies, ``voter`` only votes.
-ROLES = OWNER, INCOMING, FORMER, STANDBY, VOTER = ("owner", "incoming", "former", "standby", "voter")
+#: ``owner`` may run it, ``incoming`` is receiving it and never ran it, ``former`` had it and may have its disks.
+ROLES = OWNER, INCOMING, FORMER = ("owner", "incoming", "former")
 #: ``free`` starts with the host, ``ask`` after a boot only with a permit, ``cluster`` only by the cluster manager.
 STARTS = FREE, ASK, CLUSTER = ("free", "ask", "cluster")
-PARTS = SOURCE, DESTINATION, STANDBY_PART, VOTER_PART = ("source", "destination", "standby", "voter")
-PROOFS = HANDED_OVER, POWER_OFF, FENCED, PERSON = ("handed over", "power off", "fenced", "a person")
-#: Operations: ``promise`` is that of another machine, which alone may become the next owner.
-KINDS = MOVE, TAKEOVER, REPLACE, PROMISE = ("move", "takeover", "replace", "promise")
-#: Steps: the VM must not be started, because its last data are copied; it arrives while it runs; all its data are here; all voters have promised.
-STEPS = BEGUN, STOPPED, LIVE, ARRIVED, PROMISED = ("", "stopped", "live", "arrived", "promised")
-
-
-class Counterpart(t.NamedTuple):
-    """Another machine that must agree."""
-
-    name: str
-    part: str
-    address: str = ""
-    host_keys: tuple[str, ...] = ()
-    machine_id: str = ""
+#: Operations: ``takeover`` is that of a standby that has started the VM.
+KINDS = MOVE, TAKEOVER = ("move", "takeover")
+#: Steps: the VM must not be started, because its last data are copied; it arrives while it runs; all its data are here.
+STEPS = BEGUN, STOPPED, LIVE, ARRIVED = ("", "stopped", "live", "arrived")
+#: What :attr:`Record.state` is, for people: the VM leaves this host, has left it while its old copy is kept, has left it for good, or arrives.
+MOVING, MOVED, CONFIRMED, ARRIVING = ("moving", "moved", "confirmed", "arriving")
 
 
 class Operation(t.NamedTuple):
@@ -54,21 +44,13 @@ class Operation(t.NamedTuple):
     reason: str = ""
 
 
-class Proof(t.NamedTuple):
-    """What justified the last change of owner.
-
-    :arg by: who stated it, e.g. the name that a person typed.
-    :arg claim: token of the claim that all voters had promised when it was obtained.
-    """
-
-    kind: str
-    by: str = ""
-    at: str = ""
-    claim: str = ""
-
-
 class Record(t.NamedTuple):
-    """The record; ``to`` is the server that has the VM or receives it, as far as this host knows, ``at`` the time of the record (UTC)."""
+    """The record.
+
+    :arg to: the server that has the VM or receives it, as far as this host knows.
+    :arg at: time of the record (UTC).
+    :arg proof: what justified the last change of owner, for people.
+    """
 
     cluster: str
     id: str
@@ -78,45 +60,39 @@ class Record(t.NamedTuple):
     role: str = OWNER
     to: str = ""
     at: str = ""
-    counterparts: tuple[Counterpart, ...] = ()
     start: str = FREE
     operation: Operation | None = None
-    proof: Proof | None = None
-
-    @property
-    def voters(self) -> frozenset[str]:
-        """Names of the machines that promise the next epoch to one machine only."""
-        return frozenset(each.name for each in self.counterparts if each.part in (STANDBY_PART, VOTER_PART))
+    proof: str = ""
 
     @property
     def token(self) -> str | None:
         """The token of the operation."""
         return self.operation.token if self.operation else None
 
+    @property
+    def state(self) -> str | None:
+        """Why the VM is not changed on this host, ``None`` if it may be: it belongs to this host, and no operation is under way."""
+        if self.role == OWNER:
+            return MOVING if self.operation else None
+        return ARRIVING if self.role == INCOMING else MOVED if self.operation else CONFIRMED
+
+    @property
+    def where(self) -> str:
+        """The server that has the VM, or will have it."""
+        return self.operation.to if self.role == OWNER and self.operation else self.to
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the VM was started on its standby, from a copy."""
+        return self.role == FORMER and self.operation is not None and self.operation.kind == TAKEOVER
+
+    def values(self) -> dict[str, t.Any]:
+        """Return plain values, for a file or another machine."""
+        return {**self._asdict(), "operation": self.operation._asdict() if self.operation else None}
+
     def to_json(self) -> str:
         """Return the record as JSON text."""
-        values = {**self._asdict(), "counterparts": [each._asdict() for each in self.counterparts]}
-        values.update({key: value._asdict() if value else None for key, value in (("operation", self.operation), ("proof", self.proof))})
-        return json.dumps(VM_OWNER.mark(values), indent=1, sort_keys=True) + "\n"
-
-
-class Known(t.NamedTuple):
-    """The machine that must know answered with its record."""
-
-    record: Record
-
-
-class Absent(t.NamedTuple):
-    """The machine that must know answered that it has no record."""
-
-
-class Unknown(t.NamedTuple):
-    """No answer, or none that can be read. It never counts as :class:`Absent`."""
-
-    reason: str
-
-
-Answer = t.Union[Known, Absent, Unknown]
+        return json.dumps(VM_OWNER.mark(self.values()), indent=1, sort_keys=True) + "\n"
 
 
 def parse_record(text: str, path: str) -> Record:
@@ -135,13 +111,14 @@ def parse_record(text: str, path: str) -> Record:
 def record_from(data: t.Mapping[str, t.Any], path: str) -> Record:
     """Return the record from its values, every one of which is checked.
 
+    :arg path: that of the file, or of another machine with the UUID that it was asked for.
     :raises InputError: with the path of the invalid value.
     """
     check_known(data, Record._fields, path, "")
     missing = [key for key in Record._fields if key not in data]
     if missing:
         raise InputError("is missing.", f"{path}.{missing[0]}")
-    texts = {key: _text(data[key], f"{path}.{key}") for key in ("cluster", "id", "uuid", "name", "to", "at")}
+    texts = {key: _text(data[key], f"{path}.{key}") for key in ("cluster", "id", "uuid", "name", "to", "at", "proof")}
     if path.rpartition("/")[2] != f"{texts['uuid']}.json":
         raise InputError(f"{shown(texts['uuid'])} is not the UUID in the name of the file.", f"{path}.uuid")
     return Record(
@@ -149,11 +126,7 @@ def record_from(data: t.Mapping[str, t.Any], path: str) -> Record:
         epoch=_whole(data["epoch"], f"{path}.epoch"),
         role=choice(data["role"], ROLES, f"{path}.role"),
         start=choice(data["start"], STARTS, f"{path}.start"),
-        counterparts=tuple(
-            _counterpart(each, f"{path}.counterparts[{place}]") for place, each in enumerate(_list(data["counterparts"], f"{path}.counterparts"))
-        ),
         operation=_operation(data["operation"], f"{path}.operation"),
-        proof=_proof(data["proof"], f"{path}.proof"),
     )
 
 
@@ -169,37 +142,11 @@ def _whole(value: t.Any, path: str) -> int:
     return value
 
 
-def _list(value: t.Any, path: str) -> list[t.Any]:
-    if not isinstance(value, list):
-        raise InputError(f"is {kind_of(value)}, not a list.", path)
-    return value
-
-
-def _texts(value: t.Any, kind: t.Any, path: str) -> dict[str, str]:
-    check_known(value, kind._fields, path, "")
-    return {key: _text(each, f"{path}.{key}") for key, each in value.items() if key != "host_keys"}
-
-
-def _counterpart(value: t.Any, path: str) -> Counterpart:
-    texts = _texts(value, Counterpart, path)
-    choice(texts.get("part"), PARTS, f"{path}.part")
-    keys = _list(value.get("host_keys", []), f"{path}.host_keys")
-    checked = tuple(_text(each, f"{path}.host_keys[{place}]") for place, each in enumerate(keys))
-    return Counterpart(**{"name": "", **texts}, host_keys=checked)  # type: ignore[arg-type]
-
-
 def _operation(value: t.Any, path: str) -> Operation | None:
     if value is None:
         return None
-    texts = _texts(value, Operation, path)
+    check_known(value, Operation._fields, path, "")
+    texts = {key: _text(each, f"{path}.{key}") for key, each in value.items()}
     choice(texts.get("kind"), KINDS, f"{path}.kind")
     choice(texts.get("step", BEGUN), STEPS, f"{path}.step")
     return Operation(**{"token": "", **texts})
-
-
-def _proof(value: t.Any, path: str) -> Proof | None:
-    if value is None:
-        return None
-    texts = _texts(value, Proof, path)
-    choice(texts.get("kind"), PROOFS, f"{path}.kind")
-    return Proof(**texts)

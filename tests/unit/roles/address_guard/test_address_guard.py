@@ -32,7 +32,7 @@ def fixture_home(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pat
     (tmp_path / "guard.conf").write_text("# a comment\nc1 192.0.2.31\n", encoding="ascii")
     monkeypatch.setattr(guard.address_of, "__defaults__", (tmp_path / "guard.conf",))
     monkeypatch.setattr(guard, "QUIET_SINCE", tmp_path / "run")
-    monkeypatch.setattr(guard.note_of, "__defaults__", (tmp_path / "moved",))
+    monkeypatch.setattr(guard.role_of, "__defaults__", (tmp_path / "vms",))
     return tmp_path
 
 
@@ -82,15 +82,15 @@ def test_a_vm_that_answers_elsewhere_is_asked_for_again_at_each_start(home: path
 def test_the_old_copy_of_a_moved_vm_is_not_started_when_the_new_one_is_off(home: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = {"uptime": 1000.0}
     monkeypatch.setattr(guard, "uptime", lambda: now["uptime"])
-    (home / "moved").mkdir()
-    note = home / "moved" / f"{UUID}.json"
-    note.write_text('{"state": "moved"}', encoding="ascii")
+    (home / "vms").mkdir()
+    record = home / "vms" / f"{UUID}.json"
+    record.write_text('{"role": "former"}', encoding="ascii")
     assert "runs on another server" in str(refused(home, True)[0])
     for _retry in range(3):
         assert "was moved to another server" in str(refused(home, False)[0])
         now["uptime"] += guard.QUIET
     # it has been returned
-    note.unlink()
+    record.write_text('{"role": "owner"}', encoding="ascii")
     assert "has not answered for 0 s" in str(refused(home, False)[0])
 
 
@@ -162,11 +162,10 @@ def test_one_forged_answer_is_not_a_vm(burst: int, when: str, found: bool) -> No
 
 def test_other_vms_and_vms_that_are_moved_here_are_not_asked_for(home: pathlib.Path) -> None:
     assert refused(home, True, name="web") == (None, [])
-    (home / "moved").mkdir()
-    (home / "moved" / f"{UUID}.json").write_text('{"state": "arriving"}', encoding="ascii")
-    assert refused(home, True) == (None, [])
-    (home / "moved" / f"{UUID}.json").write_text('{"state": "moved"}', encoding="ascii")
-    assert refused(home, True)[0] is not None
+    (home / "vms").mkdir()
+    for text, asks in (('{"role": "incoming"}', False), ('{"role": "former"}', True), ("{", True)):
+        (home / "vms" / f"{UUID}.json").write_text(text, encoding="ascii")
+        assert (refused(home, True)[0] is not None) is asks
 
 
 def test_only_the_same_mac_with_the_same_address_counts() -> None:

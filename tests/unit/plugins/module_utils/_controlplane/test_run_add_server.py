@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane im
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_add_server import HandoverRequest, hand_over, parse_ports
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.io_haproxy import HaProxy
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
+from tests.support.records import away
 
 VIRTUAL = "192.0.2.20"
 # Output of HAProxy 2.6 without unused columns.
@@ -165,28 +165,13 @@ def test_a_port_that_is_none_is_named(port: object) -> None:
     assert caught.value.path == "ports.http"
 
 
-@pytest.mark.parametrize("state, listed", [("new", True), ("running", True), ("failed", False), ("returned", False)])
-def test_a_worker_that_has_not_left_a_note_yet_is_seen(state: str, listed: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_add_server.io_store, "HOME", tmp_path)
-    make = run_add_server.io_store.MoveStore
-    monkeypatch.setattr(run_add_server.io_store, "MoveStore", lambda name: make(name, tmp_path))
-    monkeypatch.setattr(run_add_server.io_moved, "read_all", dict)
-    store = make("c2", tmp_path)
-    store.write_job({"action": "moved", "params": {"id": "c2", "cluster": "lab", "destination": {"host": "192.0.2.13", "name": "metal3"}}})
-    journal = store.journal()
-    journal.state = state
-    store.write(journal)
-    found = run_add_server.departures("lab", unfinished=True)
-    assert [(note["id"], note["to"], note["state"]) for note in found] == ([("c2", "metal3", "moving")] if listed else [])
-
-
 @pytest.mark.parametrize("uuid, waits", [("u", "waiting for metal3."), ("another cluster's", None)])
 def test_a_worker_that_waits_for_the_destination_is_seen(uuid: str, waits: str | None, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make = run_add_server.io_store.MoveStore
     monkeypatch.setattr(run_add_server.io_store, "HOME", tmp_path)
     monkeypatch.setattr(run_add_server.io_store, "MoveStore", lambda name: make(name, tmp_path))
-    note = Moved("c2", "lab", "lab-c2", uuid, "metal3", "2026-11-27T10:00:00Z", "moved")
-    monkeypatch.setattr(run_add_server.io_moved, "read_all", lambda: {uuid: note})
+    note = away("moved", "metal3", "c2", uuid)
+    monkeypatch.setattr(run_add_server.io_owner, "read_all", lambda: {uuid: note})
     store = make("c2", tmp_path)
     journal = store.journal()
     journal.state, journal.reason, journal.progress, journal.facts["vm"] = "running", "waiting for metal3.", {"waiting_for": "metal3"}, {"uuid": "u"}

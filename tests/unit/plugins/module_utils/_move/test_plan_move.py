@@ -28,7 +28,7 @@ VM = {
     "items": [TOP.as_dict(), BASE.as_dict(), NVRAM.as_dict()], "sizes": {BASE.path: 100, TOP.path: 300}, "host": HOST,
 }
 THERE = {
-    "name": "metal3", "arch": "x86_64", "note": None, "tools": {"rsync": "/r", "qemu-img": "/q"}, "memory_available": 4096, "bridges": ["br-admin"],
+    "name": "metal3", "arch": "x86_64", "state": None, "tools": {"rsync": "/r", "qemu-img": "/q"}, "memory_available": 4096, "bridges": ["br-admin"],
     "links": [], "existing": {}, "arrived": [], "half": {}, "reason": None, "domain": None, "name_taken": None, "macs_taken": {}, "networks": {"net": True},
     "host": {**HOST, "uuid": "b", "name": "metal3"}, "pools": {POOL: {"name": "default", "available": 1000}}, "machine": None, "cpu": None,
 }
@@ -68,9 +68,9 @@ def test_nothing_in_the_way():
         ({}, {"name_taken": "u2"}, "another domain at the destination has the name c1"),
         ({}, {"macs_taken": {"52:54:00:00:00:01": "other"}}, "has the MAC"),
         ({}, {"domain": {"name": "c1", "state": "shutdown", "active": False}}, "already exists at the destination (c1"),
-        ({}, {"domain": {"name": "c1", "state": "running", "active": True}, "note": {"state": "arriving"}}, "already exists at the destination (c1"),
-        ({}, {"note": {"state": "moved", "to": "metal1"}, "domain": {"name": "c1", "state": "shutdown", "active": False}}, "still has the old copy"),
-        ({}, {"existing": {TOP.path: 1}, "note": {"state": "arriving"}}, f"{TOP.path} already exists at the destination"),
+        ({}, {"domain": {"name": "c1", "state": "running", "active": True}, "state": "arriving"}, "already exists at the destination (c1"),
+        ({}, {"state": "moved", "to": "metal1", "domain": {"name": "c1", "state": "shutdown", "active": False}}, "still has the old copy"),
+        ({}, {"existing": {TOP.path: 1}, "state": "arriving"}, f"{TOP.path} already exists at the destination"),
         ({}, {"existing": {TOP.path: 1}}, f"{TOP.path} already exists at the destination"),
         ({}, {"existing": {BASE.path: 99}}, "different content"),
         ({}, {"pools": {POOL: {"name": "default", "available": 399}}}, "available, the VM needs"),
@@ -96,9 +96,9 @@ def test_all_problems_are_reported_together():
     [
         {"existing": {BASE.path: 100}, "pools": {POOL: {"name": "default", "available": 300}}},
         {"half": {TOP.path: 290}, "pools": {POOL: {"name": "default", "available": 110}}},
-        {"existing": {TOP.path: 300}, "arrived": [TOP.path], "note": {"state": "arriving"}},
-        {"domain": {"name": "c1", "state": "shutdown", "active": False}, "note": {"state": "arriving"}, "existing": {TOP.path: 300}},
-        {"note": {"state": "confirmed", "to": "metal1"}},
+        {"existing": {TOP.path: 300}, "arrived": [TOP.path], "state": "arriving"},
+        {"domain": {"name": "c1", "state": "shutdown", "active": False}, "state": "arriving", "existing": {TOP.path: 300}},
+        {"state": "confirmed", "to": "metal1"},
         {"macs_taken": {}},
     ],
     ids=["image there", "partly copied", "of an earlier attempt", "defined by an earlier attempt", "left for good once", "nothing"],
@@ -156,21 +156,22 @@ def journal(method, switched=False, **phases):
     [
         (journal("copy"), None, None, "preflight"),
         (journal("copy", stop="running"), "running", None, "preflight"),
-        (journal("copy", stop="running"), "off", None, "copy"),
+        (journal("copy", stop="running"), "off", None, "stop"),
         (journal("copy", stop="done", copy="done"), "off", None, "verify"),
         (journal("copy", stop="done", copy="done", verify="done", place="failed"), "off", None, "place"),
         (journal("copy", stop="done", copy="done", verify="done", place="done"), "off", None, "switch"),
         (journal("copy", stop="done"), "gone", None, "preflight"),
-        (journal("copy", True), None, None, "start"),
-        (journal("copy", True, start="failed"), None, None, "start"),
-        (journal("copy", True, start="done"), None, None, "settle"),
+        (journal("copy", True), None, None, "switch"),
+        (journal("copy", True, switch="done", start="failed"), None, None, "start"),
+        (journal("copy", True, switch="done", start="done"), None, None, "settle"),
         (journal("live", migrate="running"), "left", "paused", "switch"),
         (journal("live", migrate="running"), "left", "gone", "preflight"),
         (journal("live", migrate="running"), "left", "running", "switch"),
         (journal("live", migrate="running"), "running", "paused", "preflight"),
         (journal("live", migrate="running"), "halted", "paused", "preflight"),
         (journal("live", migrate="running"), "off", "paused", "preflight"),
-        (journal("live", True), None, None, "start"),
+        (journal("live", True), None, None, "switch"),
+        (journal("live", True, switch="done"), None, None, "start"),
     ],
 )
 def test_resume_phase(found, here, there, phase):
@@ -192,13 +193,15 @@ def switched(going=MOVED, seconds=None, was=None, **held):
         (switched(running=True, seconds=2.0), RETURNED, False),
         (switched(running=True, seconds=2.0), CONFIRMED, False),
         (switched(running=False), MOVED, False),
-        (MoveJournal(name="c1", facts={"held": {"running": True}}), MOVED, False),
+        # stopped here
+        (MoveJournal(name="c1", facts={"held": {"running": True}}), MOVED, True),
+        (MoveJournal(name="c1", facts={"held": None}), MOVED, False),
         # stopped there
         (switched(RETURNED, running=True), RETURNED, True),
         (switched(RETURNED, running=False, was="running"), RETURNED, True),
         (switched(RETURNED, running=False, was="off"), RETURNED, False),
         # it runs here again
-        (MoveJournal(name="c1", going=RETURNED, facts={"held": {"running": True}}), RETURNED, False),
+        (MoveJournal(name="c1", going=RETURNED, facts={"held": {"running": True}}, downtime={"seconds": 2.0}), RETURNED, False),
     ],
 )
 def test_whether_only_its_worker_starts_the_vm_again(found, action, expected):
@@ -210,9 +213,8 @@ def test_a_journal_survives_its_file():
     assert MoveJournal.parse(one.to_json()) == one
     one.started = 5.0
     assert (report(one)["id"], report(one)["started"]) == ("c1", "1970-01-01T00:00:05Z")
-    one.facts["before"] = {"state": "confirmed"}
     one.renew(5.0)
-    assert (one.switched, one.phases, one.facts) == (False, {}, {"before": {"state": "confirmed"}})
+    assert (one.switched, one.phases, one.facts) == (False, {}, {})
     one.facts["job"] = {"token": "1", "ended": False}
     one.renew(6.0)
     assert one.facts["job"] == {"token": "1", "ended": False}

@@ -7,22 +7,24 @@
 from __future__ import annotations
 
 import json
+import contextlib
 import types
 import typing as t
+from unittest import mock
 
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._move import io_place, run_back, run_worker
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_place, run_agent, run_back, run_context, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import CONFIRMED, MOVED, RETURNED, MoveJournal, waiting
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains, io_moved
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Record
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import OWNER, FORMER, Record
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_pool_mounts
+from tests.support.records import TAKEN, away, use_folder
 
 ITEMS = [Item("/pool/c1", "file").as_dict(), Item("/pool/images/base", "file", True).as_dict()]
 VM = {"uuid": "u", "uri": "qemu:///system", "name": "c1", "autostart": True, "host": {"name": "metal1"}, "items": ITEMS, "pools": {"/pool": "vms"}}
@@ -31,7 +33,7 @@ SPEC = {"id": "c1", "cluster": "lab", "destination": {"name": "metal2", "host": 
 
 
 class World:
-    """Both hosts after a move: the VM runs at the destination."""
+    """Both hosts after a move: the VM runs at the destination, whose agent is the real one with another libvirt."""
 
     def __init__(self, folder: t.Any) -> None:
         self.done: list[str] = []
@@ -42,9 +44,49 @@ class World:
         # the step at which the link is lost
         self.cut: str | None = None
         self.down = False
+        self.folder = folder
         self.store = MoveStore("c1", folder)
         facts = {"vm": VM, "held": {"running": True, "autostart": True}, "running": True}
         self.store.write(MoveJournal(name="c1", state=MOVED, started=1.0, switched=True, verified=True, downtime={"seconds": 2.0}, facts=facts))
+        io_owner.write(away(MOVED, "metal2")._replace(epoch=0))
+        with self.on_destination():
+            io_owner.write(Record("lab", "c1", "u", "c1", 1, to="metal2"))
+
+    def on_destination(self) -> t.ContextManager[t.Any]:
+        """The records are those of the destination."""
+        return mock.patch.object(io_owner, "HOME", self.folder / "there")
+
+    def records(self) -> tuple[tuple[str, int, str | None], ...]:
+        """Role, epoch and state of the source, and of the destination."""
+        here = io_owner.known("u")
+        with self.on_destination():
+            there = io_owner.known("u")
+        return tuple((each.role, each.epoch, each.state) for each in (here, there))
+
+    # libvirt at the destination
+
+    def __enter__(self) -> World:
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        """Nothing is open."""
+
+    def domain(self, uuid: str) -> t.Any:
+        """The VM there."""
+        return types.SimpleNamespace(state=self.state, active=self.state == "running", persistent=True) if self.state != "gone" else None
+
+    def set_autostart(self, uuid: str, value: bool) -> None:
+        """Does nothing."""
+
+    def shutdown(self, *unused: t.Any) -> None:
+        """Shut it down."""
+        self.state = "off"
+
+    def start(self, uuid: str) -> None:
+        """Start it."""
+        self.state = "running"
+
+    # what the source asks
 
     def ask(self, command: str, given: t.Any = None, timeout: float = 0) -> dict[str, t.Any]:
         """An answer of the destination."""
@@ -55,9 +97,10 @@ class World:
             raise self.fails[command]
         if command == "written":
             return {"written": self.written}
-        if command in ("stop", "run"):
-            self.state = {"stop": "off", "run": "running"}[command]
-        return {"state": self.state, "error": None, "ran": True}
+        if command in ("undefine", "discard"):
+            return {}
+        with self.on_destination():
+            return run_agent.answer(command, {"items": [], **(given or {})})
 
     def copy(self, name: str) -> None:
         """A copy from the destination, or a comparison."""
@@ -89,16 +132,17 @@ class World:
 
 @pytest.fixture(name="world")
 def fixture_world(tmp_path, monkeypatch):
+    use_folder(tmp_path, monkeypatch)
     world = World(tmp_path)
+    monkeypatch.setattr(run_agent, "DomainHost", lambda uri: world)
+    monkeypatch.setattr(run_agent, "_STEADY", 0.0)
+    for module in (run_agent, run_context):
+        monkeypatch.setattr(module, "host_lock", lambda *unused: contextlib.nullcontext())
     done = types.SimpleNamespace(seconds=1, files=1, bytes=1)
     copier = types.SimpleNamespace(pull=lambda item, progress: world.copy("pull") or done, compare=lambda item, target: world.copy("compare"))
     monkeypatch.setattr(Context, "copier", copier)
-    monkeypatch.setattr(Context, "fence", lambda self, state: world.done.append(f"fenced: {state}"))
-    monkeypatch.setattr(Context, "unfence", lambda self, running: world.done.append(f"runs here: {running}"))
-    monkeypatch.setattr(io_owner, "HOME", tmp_path / "vms")
-    monkeypatch.setattr(io_owner, "RUN", tmp_path / "run")
-    monkeypatch.setattr(io_owner, "PERMITS", tmp_path / "run/standby")
-    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
+    monkeypatch.setattr(Context, "mark", lambda self: world.done.append("marked"))
+    monkeypatch.setattr(Context, "release", lambda self, running: world.done.append(f"runs here: {running}"))
     monkeypatch.setattr(io_place, "sync_path", lambda path: world.copy(f"synced: {path}"))
     monkeypatch.setattr(io_pool_mounts, "STATE", tmp_path / "pool-mounts.json")
     return world
@@ -106,11 +150,12 @@ def fixture_world(tmp_path, monkeypatch):
 
 def test_it_runs_here_after_all_data_was_copied_back(world):
     journal = world.returns()
-    before = ["written", "state", "hold", "stop", "fenced: moved"]
+    before = ["written", "state", "settle", "hold", "stop"]
     # nothing is removed there, or started here, before the data would survive a power loss
-    assert world.done == [*before, "pull", "compare", "synced: /pool/c1", "synced: /pool", "runs here: True", "undefine", "discard", "settle"]
+    assert world.done == [*before, "pull", "compare", "synced: /pool/c1", "synced: /pool", "hand_back", "runs here: True", "undefine", "discard", "settle"]
     assert not world.given["undefine"]["keep"]
     assert (journal.state, journal.switched, journal.facts["mixed"]) == (RETURNED, False, False)
+    assert world.records() == ((OWNER, 2, None), (FORMER, 1, "confirmed"))
 
 
 @pytest.mark.parametrize("step", ["pull", "compare", "synced: /pool/c1"])
@@ -118,10 +163,11 @@ def test_it_runs_at_the_destination_again_if_its_data_cannot_be_copied_back(worl
     world.fails[step] = BackendError("no space.")
     with pytest.raises(BackendError, match="no space"):
         world.returns()
-    assert world.done[-3:] == ["run", "settle", "fenced: moved"]
+    assert world.done[-3:] == ["run", "settle", "marked"]
     journal = world.store.journal()
     # the move is as before, and can be confirmed or returned
     assert (world.state, journal.switched, journal.going, journal.downtime) == ("running", True, MOVED, {"seconds": 2.0})
+    assert world.records() == ((FORMER, 0, "moved"), (OWNER, 1, None))
     # but the old disks are no longer what they were
     assert journal.facts["mixed"] is True
     world.fails.clear()
@@ -172,27 +218,23 @@ def test_a_vm_that_was_moved_on_from_there_is_not_touched(world):
     world.fails["hold"] = RefusedError("the VM is not there any more.")
     with pytest.raises(RefusedError):
         world.returns()
-    assert world.done == ["written", "state", "hold"]
+    assert world.done == ["written", "state", "settle", "hold"]
     # so the old copy is neither started here, nor in the way of a confirmation
     assert world.store.journal().going == MOVED
 
 
-def noted(folder: t.Any, to: str) -> None:
-    io_moved.write(Moved("c1", "lab", "c1", "u", to, "2026-11-27T10:00:00Z", MOVED), folder / "moved")
-
-
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_vm_with_a_standby_may_start_here_once_it_is_off_at_the_destination(world, tmp_path, lost):
+def test_a_vm_with_a_standby_may_start_here_once_it_is_off_at_the_destination(world, lost):
     # this host was restarted since the move, and the standby has not answered
     io_owner.guard(Record("lab", "c1", "u", "c1"), permitted=False)
-    noted(tmp_path, "metal2")
-    assert world.returns(destination_lost=lost, discard_changes=lost).state == RETURNED
+    assert world.returns(destination_lost="metal2" if lost else None, discard_changes=lost).state == RETURNED
     # of a lost destination only its guard can know
     assert io_owner.is_permitted("u") is not lost
+    # one that was lost is the owner of epoch 1, if it comes back
+    assert world.records()[0] == (OWNER, 2, None)
 
 
-def test_an_interrupted_return_is_completed(world, tmp_path):
-    noted(tmp_path, "metal2")
+def test_an_interrupted_return_is_completed(world):
     world.fails["undefine"] = BackendError("link lost.")
     with pytest.raises(BackendError, match="link lost"):
         world.returns()
@@ -200,8 +242,8 @@ def test_an_interrupted_return_is_completed(world, tmp_path):
     assert world.returns().state == RETURNED
 
 
-def test_a_vm_that_was_started_on_its_standby_does_not_return(world, tmp_path):
-    noted(tmp_path, "metal9")
+def test_a_vm_that_was_started_on_its_standby_does_not_return(world):
+    io_owner.write(away(TAKEN, "metal9"))
     with pytest.raises(RefusedError, match="was started on its standby metal9"):
         world.returns()
     assert world.done == []

@@ -31,7 +31,8 @@ def fixture_started(tmp_path, monkeypatch):
     monkeypatch.setattr(run_move, "_outcome", lambda store, params, good: {"changed": True})
     monkeypatch.setattr(run_move, "_find", lambda params, vm_id: ("qemu:///system", types.SimpleNamespace(uuid="u")))
     monkeypatch.setattr(run_move.io_units, "unit_active", lambda name: False)
-    monkeypatch.setattr(run_move.io_moved, "read", lambda uuid: None)
+    monkeypatch.setattr(run_move.io_owner, "away", lambda uuid: None)
+    monkeypatch.setattr(run_move.io_remote_source, "scan_host_keys", lambda *given: [])
     monkeypatch.setattr(io_lock, "lock_folder", lambda: tmp_path / "locks")
     return started
 
@@ -97,7 +98,7 @@ def test_a_vm_that_its_failed_move_left_off_is_started_again_by_a_return(tmp_pat
 def test_disks_of_an_interrupted_return_are_not_started(tmp_path, started, check_mode, lost):
     kept(tmp_path, state=FAILED, switched=True, going=RETURNED, facts={"mixed": True, "vm": {"uuid": "u"}})
     with pytest.raises(RefusedError, match="already replaced a part of the old disks"):
-        run_move.move({"id": "c1", "state": RETURNED, "discard_changes": True, "destination_lost": lost}, check_mode=check_mode)
+        run_move.move({"id": "c1", "state": RETURNED, "discard_changes": True, "destination_lost": "metal2" if lost else None}, check_mode=check_mode)
     assert not started
     run_move.move({"id": "c1", "state": RETURNED}, check_mode=False)
     assert started == [RETURNED]
@@ -197,7 +198,7 @@ def test_a_move_does_not_end_while_a_pool_is_not_mounted(tmp_path, started, monk
     assert not started and MoveStore("c1", tmp_path).journal().state == MOVED
 
 
-LOST = {"id": "c1", "state": RETURNED, "discard_changes": True, "destination_lost": True}
+LOST = {"id": "c1", "state": RETURNED, "discard_changes": True, "destination_lost": "metal2"}
 
 
 @pytest.fixture(name="waits")
@@ -226,6 +227,28 @@ def test_a_lost_destination_ends_the_wait_of_a_move(tmp_path, waits, started):
     MoveStore("c1", tmp_path).write_job({"action": MOVED, "params": PARAMS})
     run_move.move(LOST, check_mode=False)
     assert waits and started == [RETURNED]
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+@pytest.mark.parametrize(
+    ("lost", "keys", "words"),
+    [
+        ("metal3", [], "'metal3' is not the destination of this move, metal2"),
+        ("true", [], "'true' is not the destination of this move, metal2"),
+        ("metal2", ["ssh-ed25519 AAAA"], "metal2 is not lost: it answers at 192.0.2.12"),
+        # another machine has its address
+        ("metal2", ["ssh-ed25519 BBBB"], None),
+    ],
+)
+def test_a_destination_is_lost_only_if_it_was_named_and_does_not_answer(waits, started, monkeypatch, lost, keys, words, check_mode):
+    monkeypatch.setattr(run_move.io_remote_source, "scan_host_keys", lambda address, port, known: keys)
+    given = {**LOST, "destination_lost": lost}
+    if words is None:
+        assert run_move.move(given, check_mode=check_mode)
+        return
+    with pytest.raises(FootprintError, match=words):
+        run_move.move(given, check_mode=check_mode)
+    assert not started and not waits
 
 
 def test_disks_that_a_return_has_begun_to_replace_meanwhile_are_not_started(tmp_path, waits, started, monkeypatch):

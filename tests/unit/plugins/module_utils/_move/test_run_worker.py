@@ -14,11 +14,13 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._move import run_context, run_steps, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import COPY_PHASES, LIVE_PHASES, MOVED
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Record
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ASK, Record
 from tests.support.move_world import Killed, make_world
+from tests.support.records import TAKEN, away
+
+
+VM = {"uuid": "u", "name": "c1", "host": {"name": "metal1"}}
 
 
 @pytest.fixture(name="world")
@@ -27,7 +29,7 @@ def fixture_world(tmp_path, monkeypatch):
 
 
 @pytest.fixture(name="answers")
-def fixture_answers(world, tmp_path, monkeypatch):
+def fixture_answers(world, monkeypatch):
     """The VM has a standby, and this host was restarted; what happens in each pause of the worker."""
     answers = []
     monkeypatch.setattr(run_context.time, "sleep", lambda seconds: answers.pop(0)())
@@ -35,7 +37,7 @@ def fixture_answers(world, tmp_path, monkeypatch):
     def taken():
         # what the guard does when the standby answers that it has started the VM
         io_owner.revoke("u")
-        io_moved.write(Moved("c1", "lab", "c1", "u", "metal2", "2026-11-27T10:00:00Z", MOVED), tmp_path / "moved")
+        io_owner.write(away(TAKEN, "metal2")._replace(start=ASK))
 
     world.taken, world.wait = taken, lambda: world.done.append("waits")
     io_owner.guard(Record("lab", "c1", "u", "c1"), permitted=False)
@@ -147,7 +149,7 @@ def test_killed_in_an_unfinished_migration_it_is_the_one_here(world, stands, the
         world.run()
     assert world.run().state == MOVED
     first = world.done.index("clear there")
-    assert world.done[first : first + 3] == ["clear there", "runs here: True", "preflight"]
+    assert world.done[first - 1 : first + 2] == ["runs here: True", "clear there", "preflight"]
 
 
 @pytest.mark.parametrize("away", [0, 1, 99])
@@ -169,7 +171,7 @@ def test_the_key_ends_with_the_worker_whatever_the_destination_says(world, tmp_p
     run_worker._withdraw_key(context)
     assert asked[-1] == ("forget_key", {"marker": "reduced.footprint-migrate-move-c1"}) and len(asked) == min(away + 1, 3)
     assert not list(context.store.directory.glob("id_*")) and not list(context.store.directory.glob("known_*"))
-    context.params = {"destination_lost": True}
+    context.params = {"destination_lost": "192.0.2.13"}
     asked.clear()
     run_worker._withdraw_key(context)
     assert asked == []
@@ -177,7 +179,7 @@ def test_the_key_ends_with_the_worker_whatever_the_destination_says(world, tmp_p
 
 @pytest.mark.parametrize("waited", [True, False])
 def test_the_state_of_a_vm_is_read_after_its_guard_has_started_it(world, monkeypatch, waited):
-    found = [{"uuid": "u", "active": False, "host": {"name": "metal1"}}, {"uuid": "u", "active": True, "host": {"name": "metal1"}}]
+    found = [{**VM, "active": False}, {**VM, "active": True}]
     monkeypatch.setattr(run_steps.io_look, "find", lambda *given: ("qemu:///system", mock.Mock(uuid="u")))
     monkeypatch.setattr(run_steps.io_look, "describe", lambda uri, uuid: found.pop(0))
     monkeypatch.setattr(Context, "await_permit", lambda self: waited)

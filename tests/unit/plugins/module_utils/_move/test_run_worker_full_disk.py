@@ -16,11 +16,21 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move import run
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import COPY_PHASES, MOVED, RETURNED, MoveJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Operation, Record
 from tests.support.move_world import make_world
+from tests.support.records import away
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
 RESERVE = 4 << 20
 HERE = ["rolled back", "runs here: True"]
+
+
+def record(asked, given):
+    """The record of the destination, which has the VM until it hands it back."""
+    owner = Record("lab", "c1", "u", "c1", 1, to="192.0.2.13")
+    operation = Operation("move", (given["record"]["operation"] or {}).get("token", ""), "metal1")
+    return (owner._replace(role="former", to="metal1", operation=operation) if "hand_back" in asked else owner).values()
 
 
 class Disk:
@@ -76,7 +86,7 @@ def fixture_world(disk, tmp_path, monkeypatch):
 
     def roll_back(context, reason):
         world.done.append("rolled back")
-        context.unfence(True)
+        context.release(True)
         context.journal.facts["held"] = None
         context.journal.state, context.journal.reason = "failed", reason
         context.save()
@@ -89,7 +99,7 @@ def fixture_world(disk, tmp_path, monkeypatch):
     monkeypatch.setattr(run_worker, "_STEPS", {name: step(name) for name in traced})
     monkeypatch.setattr(run_steps, "roll_back", roll_back)
     monkeypatch.setattr(run_back, "roll_back", roll_back)
-    monkeypatch.setattr(Context, "fence", lambda self, state: world.done.append(f"fenced: {state}"))
+    monkeypatch.setattr(Context, "mark", lambda self: world.done.append("marked"))
     monkeypatch.setattr(run_worker, "open_context", open_context)
     monkeypatch.setattr(run_worker, "_withdraw_key", lambda context: world.done.append("key withdrawn"))
     monkeypatch.setattr(run_worker.io_units, "forget_at_boot", lambda unit: world.done.append("unit removed"))
@@ -137,7 +147,13 @@ def test_what_is_not_on_the_disk_is_not_switched(world, disk, tmp_path, phase):
 def test_a_vm_that_does_not_start_at_the_destination_waits_for_space(world, disk, tmp_path):
     """Neither copy may be started before the disk has it."""
     world.there = "broken"
-    world.ask = lambda command, given=None, timeout=0: {"error": "no emulator.", "ran": False, "state": "off"}
+    there = []
+
+    def ask(command, given=None, timeout=0):
+        there.append(command)
+        return {"error": "no emulator.", "ran": False, "state": "off", "record": record(there, given)}
+
+    world.ask = ask
     world.events["start"] = disk.fill_completely
     assert run(tmp_path) == 1 and world.pauses
     journal = world.store.journal()
@@ -159,6 +175,8 @@ def test_a_paused_guest_is_resumed_where_the_disk_says(world, disk, tmp_path, mo
     waits = []
     monkeypatch.setattr(run_steps.time, "sleep", waits.append)
     context = world.context()
+    context.journal.facts["vm"], context.journal.method = {"uuid": "u", "name": "c1", "host": {"name": "metal1"}}, "live"
+    context.change("begun", token="1", to=context.spec.destination.name, live=True)
     context.save()
     disk.fill_completely()
     monkeypatch.setattr(run_steps.time, "monotonic", lambda: float(len(waits)))
@@ -167,7 +185,7 @@ def test_a_paused_guest_is_resumed_where_the_disk_says(world, disk, tmp_path, mo
     assert len(waits) > 5 and not context.journal.switched and not world.store.journal().switched
     monkeypatch.setattr(run_steps.time, "sleep", lambda seconds: disk.free())
     run_steps._decide_paused(context)
-    assert world.store.journal().switched
+    assert world.store.journal().switched and context.record.role == "former"
 
 
 def to_be_returned(world):
@@ -175,6 +193,7 @@ def to_be_returned(world):
     facts = {"vm": {"uuid": "u", "uri": "qemu:///system", "items": [], "name": "c1", "autostart": True, "host": {"name": "metal1"}}, "held": {"running": True}}
     world.store.write(MoveJournal(name="c1", state=MOVED, started=1.0, switched=True, verified=True, downtime={"seconds": 2.0}, facts=facts))
     world.store.write_job({"action": RETURNED, "params": {"token": "2"}})
+    io_owner.write(away(MOVED, "192.0.2.13")._replace(epoch=0))
 
 
 def test_without_space_for_the_reserve_no_return_begins(world, disk, tmp_path):
@@ -196,7 +215,7 @@ def test_a_vm_that_returned_runs_where_the_disk_says(world, disk, tmp_path, monk
 
     def ask(command, given=None, timeout=0):
         there.append(command)
-        return {"written": None, "state": "running" if "stop" not in there else "off", "error": None, "ran": True}
+        return {"written": None, "state": "running" if "stop" not in there else "off", "error": None, "ran": True, "record": record(there, given)}
 
     world.ask = ask
     assert run(tmp_path) == (1 if full else 0)

@@ -169,7 +169,7 @@ def test_a_vm_that_is_off_on_both_hosts_waits_for_the_destination(world, worker,
     for journal in worker.pauses:
         assert journal.progress == {"phase": "start", "waiting_for": "192.0.2.13"} and journal.ended is None
         assert "No route to host" in waiting(journal) or error is LATE and "timed out" in waiting(journal)
-        assert "The worker continues as soon as 192.0.2.13 answers" in waiting(journal) and "destination_lost: true" in waiting(journal)
+        assert "The worker continues as soon as 192.0.2.13 answers" in waiting(journal) and "destination_lost: 192.0.2.13" in waiting(journal)
     journal = worker.store.journal()
     assert (journal.state, journal.reason, waiting(journal)) == (MOVED, None, None)
 

@@ -59,7 +59,7 @@ def fixture_machine(monkeypatch: pytest.MonkeyPatch) -> t.Any:
     machine = io_vm.VmMachine.__new__(io_vm.VmMachine)
     machine._uuid, machine.uri = "u", QEMU
     monkeypatch.setattr(machine, "config_xml", lambda uuid: "<domain><os><type>hvm</type></os><devices><disk device='disk'/></devices></domain>")
-    monkeypatch.setattr(io_vm.io_moved, "read", lambda uuid: None)
+    monkeypatch.setattr(io_vm.io_owner, "away", lambda uuid: None)
     return machine
 
 
@@ -93,7 +93,7 @@ def test_a_copy_that_must_not_run_is_not_resumed_either(machine: t.Any, monkeypa
     monkeypatch.setattr(machine, "domain", lambda uuid: types.SimpleNamespace(state=state))
     monkeypatch.setattr(run_power, "machine", lambda params: machine)
     params = {"bmc": None, "state": operation, "boot_device": None, "boot_once": False, "boot_mode": None, "wait": True, "wait_timeout": 1}
-    monkeypatch.setattr(io_vm.io_moved, "read", lambda uuid: types.SimpleNamespace(to="metal2"))
+    monkeypatch.setattr(io_vm.io_owner, "away", lambda uuid: types.SimpleNamespace(where="metal2"))
     for check_mode in (True, False):
         if refused:
             with pytest.raises(RefusedError, match="must not run"):
@@ -102,7 +102,7 @@ def test_a_copy_that_must_not_run_is_not_resumed_either(machine: t.Any, monkeypa
             run_power.ensure(params, check_mode)
     assert done == ([] if refused else [operation])
     done.clear()
-    monkeypatch.setattr(io_vm.io_moved, "read", lambda uuid: None)
+    monkeypatch.setattr(io_vm.io_owner, "away", lambda uuid: None)
     run_power.ensure(params, False)
     assert done == [operation]
 

@@ -14,7 +14,6 @@ import types
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_grants, io_lease, io_lease_units, io_store
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 
 from tests.support.leases import UUID
@@ -31,7 +30,6 @@ def fixture_homes(tmp_path_factory, monkeypatch):
         monkeypatch.setattr(module, name, home / f"{module.__name__.rpartition('.')[2]}-{name}")
     io_owner.prepare()
     monkeypatch.setattr(io_lease, "_STATE", home / "state.json")
-    monkeypatch.setattr(io_moved.read, "__defaults__", (home / "moved",))
     for name in ("install_lease", "install_takeover"):
         monkeypatch.setattr(io_lease_units, name, lambda *given: False)
     for name in ("remove_lease", "remove_takeover", "start_guard"):

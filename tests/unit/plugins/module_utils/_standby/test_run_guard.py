@@ -16,10 +16,9 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_store, run_guard
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Job, Voter, job_data
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, MOVING, Moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Record
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ASK, MOVED, MOVING, Record
+from tests.support.records import TAKEN, away
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHV0dHRlcm5vbnNlbnNlYnV0MzJieXRlc2xvbmchIQ"
 JOB = Job("m", "lab", "lab-m", "u", "qemu:///system", Voter("metal2", "192.0.2.12", 22, (KEY,)), (), 900, 2, 0, "metal1")
@@ -54,7 +53,6 @@ def fixture_boot(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.C
     monkeypatch.setattr(io_owner, "HOME", tmp_path / "vms")
     monkeypatch.setattr(io_owner, "RUN", tmp_path / "run")
     monkeypatch.setattr(io_owner, "PERMITS", tmp_path / "run/standby")
-    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
     monkeypatch.setattr(run_guard, "host_lock", lambda *_args: contextlib.nullcontext())
     monkeypatch.setattr(run_guard, "records", lambda job, store: [{"state": "receiving"}])
     monkeypatch.setattr(run_guard.io_timers, "start", lambda vm_id: None)
@@ -97,7 +95,7 @@ def test_a_vm_without_autostart_stays_off_and_may_start(boot: t.Any) -> None:
 def test_a_vm_that_is_moved_is_permitted_but_started_by_its_move(boot: t.Any, state: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host, store = boot(None), io_store.StandbyStore("m")
     store.pause()
-    io_moved.write(Moved("m", "lab", "lab-m", "u", "metal3", "2026-11-26T10:00:00Z", state), tmp_path / "moved")
+    io_owner.write(away(state, "metal3", "m", JOB.uuid)._replace(start=ASK))
     monkeypatch.setattr(run_guard, "records", lambda job, store: [None])
     assert not run_guard.settle("m") and not io_owner.is_permitted(JOB.uuid)
     monkeypatch.setattr(run_guard, "records", lambda job, store: [{"state": "receiving"}])
@@ -105,16 +103,20 @@ def test_a_vm_that_is_moved_is_permitted_but_started_by_its_move(boot: t.Any, st
     assert io_owner.is_permitted(JOB.uuid) and not io_owner.is_start_due(JOB.uuid) and store.paused_seconds() is not None
 
 
-@pytest.mark.parametrize("noted", [True, False])
-def test_a_vm_that_was_started_on_its_standby_is_not_moved_any_more(boot: t.Any, noted: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vm_whose_move_has_not_stopped_it_runs_on_its_server_again(boot: t.Any) -> None:
+    host, record = boot(None), away(MOVING, "metal3", "m", JOB.uuid)
+    io_owner.write(record._replace(start=ASK, operation=record.operation._replace(step="")))
+    assert run_guard.settle("m") and host.started == 1
+
+
+@pytest.mark.parametrize("moving", [True, False])
+def test_a_vm_that_was_started_on_its_standby_is_not_moved_any_more(boot: t.Any, moving: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host, store, given_up = boot(None), io_store.StandbyStore("m"), []
     store.pause()
-    note = Moved("m", "lab", "lab-m", "u", "metal3", "2026-11-26T10:00:00Z", MOVING)
-    if noted:
-        io_moved.write(note, tmp_path / "moved")
+    if moving:
+        io_owner.write(away(MOVING, "metal3", "m", JOB.uuid)._replace(start=ASK))
     monkeypatch.setattr(run_guard, "records", lambda job, store: [{"state": "started"}])
     monkeypatch.setattr(run_guard.run_taken, "give_up", lambda *given: given_up.append(given))
-    # the note is that of the standby now, and the disks are not those of a move
-    assert run_guard.settle("m") and len(given_up) == 1 and store.paused_seconds() is None
-    io_moved.write(note, tmp_path / "moved")
+    assert run_guard.settle("m") and len(given_up) == 1
+    io_owner.write(away(TAKEN, "metal2", "m", JOB.uuid)._replace(start=ASK))
     assert run_guard.settle("m") and len(given_up) == 1 and host.started == 0 and not io_owner.is_permitted(JOB.uuid)

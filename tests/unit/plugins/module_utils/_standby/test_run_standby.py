@@ -32,12 +32,11 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
     run_standby_info,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, Job, Voter, job_data, parse_job
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner, run_hook
 
 from tests.support.control_node import ROOT
+from tests.support.records import away
 
 STANDBY = {"name": "metal2", "host": "192.0.2.12", "port": 22, "host_keys": ["ssh-ed25519 AAAA"]}
 JOB = Job("m", "blue", "blue-m", vm_uuid("blue", "m"), "qemu:///system", Voter("metal2", "192.0.2.12", 22, ("ssh-ed25519 AAAA",)), (), 900, 2, 0, "metal1")
@@ -242,13 +241,12 @@ def test_one_function_makes_the_path():
 
 
 @pytest.fixture(name="moved")
-def fixture_moved(tmp_path, monkeypatch):
+def fixture_moved():
     """The VM was moved to a third server, and its copies were paused before."""
-    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
     store = io_store.StandbyStore("m")
     store.write_job(job_data(JOB._replace(uuid="u")))
     store.pause()
-    io_moved.write(Moved("m", "blue", "blue-m", "u", "metal3", "2026-11-26T10:00:00Z", MOVED), tmp_path / "moved")
+    io_owner.write(away("moved", "metal3", "m", cluster="blue"))
     return store
 
 

@@ -20,8 +20,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, plan_standby, run_agent, run_automatic, run_guard
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_standby, run_start, run_taken
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, CopyDisk, Job, Voter, job_data
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, CONFIRMED, MOVED, Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING, CONFIRMED, MOVED
+from tests.support.records import away
 
 UUID = "6a1f3c6e-0000-4000-8000-000000000001"
 COPY = Copy("20261124T100001Z", "m", UUID, "m", "metal1", 1.0, 1.0, False, "full", 1, 1.0, "<domain/>", {}, True, ())
@@ -48,7 +49,6 @@ class Host:
 def fixture_started(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[str, str], io_copies.CopyStore]:
     """A standby on which the start of the VM has reached a phase."""
     monkeypatch.setattr(io_copies, "HOME", tmp_path / "copies")
-    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
 
     def begin(phase: str, state: str) -> io_copies.CopyStore:
         store = io_copies.CopyStore("lab", "m")
@@ -62,7 +62,7 @@ def fixture_started(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_vm_that_was_moved_away_again_is_not_started_twice(started: t.Any, tmp_path: pathlib.Path) -> None:
     started("running", "shutdown")
-    io_moved.write(Moved("m", "lab", "m", UUID, "metal1", "2026-11-26T10:00:00Z", MOVED), tmp_path / "moved")
+    io_owner.write(away(MOVED, "metal1", "m", UUID))
     for check_mode in (True, False):
         with pytest.raises(RefusedError, match="was started here, and then moved to another server"):
             run_start.start({"id": "m", "cluster": "lab"}, check_mode=check_mode)
@@ -77,8 +77,6 @@ def test_a_start_that_was_killed_at_its_end_is_recorded_by_the_next_run(started:
 def received(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, copy: Copy = COPY) -> io_copies.CopyStore:
     """A store with one copy of m, which has not been started."""
     monkeypatch.setattr(io_copies, "HOME", tmp_path / "copies")
-    for function in (io_moved.read, io_moved.forget):
-        monkeypatch.setattr(function, "__defaults__", (tmp_path / "moved",))
     store = io_copies.CopyStore("lab", "m")
     store.write_record({"state": "receiving", "at": 1.0})
     store.commit(copy, {})
@@ -195,14 +193,14 @@ def test_a_vm_that_had_left_the_standby_before_is_started_there_again(
     for name in ("_make_disks", "_place"):
         monkeypatch.setattr(run_start, name, lambda *unused: None)
     monkeypatch.setattr(run_start, "_run", lambda *unused: [])
-    io_moved.write(Moved("m", "lab", "m", UUID, to, at, state), tmp_path / "moved")
+    io_owner.write(away(state, to, "m", UUID, at=at))
     given = {"id": "m", "cluster": "lab", "confirmed": "metal1"}
     if not good:
-        with pytest.raises(RefusedError, match="has a note that m was moved from or to it"):
+        with pytest.raises(RefusedError, match="has a record that m was moved from or to it"):
             run_start.start(given, check_mode=False)
         return
-    assert run_start.start(given, check_mode=True)["changed"] and io_moved.read(UUID) is not None
-    assert run_start.start(given, check_mode=False)["changed"] and io_moved.read(UUID) is None
+    assert run_start.start(given, check_mode=True)["changed"] and io_owner.known(UUID) is not None
+    assert run_start.start(given, check_mode=False)["changed"] and io_owner.known(UUID) is None
 
 
 def test_a_witness_of_a_start_does_not_start_the_vm_as_well(started: t.Any) -> None:
@@ -259,7 +257,6 @@ def test_old_disks_are_removed_only_if_the_vm_ran_on_its_standby(
     monkeypatch.setattr(run_standby, "DomainHost", lambda *_args: Host("shutdown"))
     monkeypatch.setattr(run_standby, "_remove_vm", lambda host, job, params: removed.append(job))
     monkeypatch.setattr(run_standby, "_absent", lambda params, check_mode: {})
-    monkeypatch.setattr(io_moved.forget, "__defaults__", (tmp_path / "moved",))
     if words:
         with pytest.raises(RefusedError, match=words):
             run_standby.apply({"id": "m", "cluster": "lab", "state": "released"}, check_mode=False)
@@ -270,8 +267,6 @@ def test_old_disks_are_removed_only_if_the_vm_ran_on_its_standby(
 
 def test_a_start_is_not_noted_again_while_the_old_vm_is_removed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker and the guard ask the standby themselves, and may use the answer a little later."""
-    for function in (io_moved.read, io_moved.write, io_moved.forget):
-        monkeypatch.setattr(function, "__defaults__", (tmp_path / "moved",))
     host = Host("shutdown")
     host.record.persistent = False
     store = io_store.StandbyStore("m", tmp_path / "standby")
@@ -286,7 +281,7 @@ def test_a_start_is_not_noted_again_while_the_old_vm_is_removed(tmp_path: pathli
     monkeypatch.setattr(run_guard, "records", lambda job, store: [{"state": "started", "phase": "running"}])
 
     def learned(*_unused: t.Any) -> None:
-        run_taken.give_up(job, store, {"at": 1.0})
+        run_taken.give_up(job, store)
 
     def absent(*_unused: t.Any) -> dict[str, t.Any]:
         learned()
@@ -297,9 +292,9 @@ def test_a_start_is_not_noted_again_while_the_old_vm_is_removed(tmp_path: pathli
     monkeypatch.setattr(run_standby, "_remove_vm", learned)
     monkeypatch.setattr(run_standby, "_absent", absent)
     learned()
-    assert io_moved.read(UUID) is not None
+    assert io_owner.known(UUID) is not None
     assert run_standby.apply({"id": "m", "cluster": "lab", "state": "released"}, check_mode=False)["changed"]
-    assert io_moved.read(UUID) is None
+    assert io_owner.known(UUID) is None
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -319,7 +314,6 @@ def test_the_removal_of_the_old_vm_is_completed_after_a_kill(keep: bool, tmp_pat
 
 
 def test_the_disk_of_the_lost_server_on_shared_storage_is_not_to_be_removed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
     disk = tmp_path / "m.qcow2"
     disk.write_bytes(b"newer than the copy")
     copy = dataclasses.replace(COPY, disks=(CopyDisk("vda", str(disk), "qcow2", 1, str(tmp_path / "copy")),))

@@ -16,9 +16,8 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_grants, io_store, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import COPIED, FAILED, Job, Voter
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import MOVED, Moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from tests.support.records import TAKEN, away
 
 JOB = Job("m", "lab", "m", "u", "qemu:///system", Voter("metal2", "192.0.2.12", 22, ()), (), 900, 2, 0, "metal1")
 STARTED = run_worker.VmStarted("the VM was started during the copy.")
@@ -54,37 +53,29 @@ def test_a_vm_that_is_started_during_its_copy_is_copied_again(
 
 
 @pytest.mark.parametrize(
-    ("paused", "running", "note", "copied"),
+    ("paused", "state", "copied"),
     [
-        (None, False, False, True),
-        # its worker begins again after a restart of this server
-        (-300.0, None, False, False),
+        (None, None, True),
         # the move begins within minutes, or it never did
-        (0.0, False, False, False),
-        (-300.0, False, False, True),
+        (0.0, None, False),
+        (-300.0, None, True),
         # the server was restarted since, longer ago or just now
-        (300.0, False, False, True),
-        (960.0, False, False, False),
-        (-300.0, True, False, False),
-        (-300.0, False, True, False),
+        (300.0, None, True),
+        (960.0, None, False),
+        (-300.0, "moving", False),
+        (-300.0, "moved", False),
+        # the move began late, when the copies had been made again
+        (None, "moving", False),
+        (None, "moved", False),
+        (None, "confirmed", False),
         # started on its standby, which has to be found out
-        (None, False, True, True),
-        # another VM of this ID is moved
-        (None, True, False, True),
+        (None, TAKEN, True),
     ],
 )
 def test_a_vm_that_is_moved_is_not_copied_until_it_is_here_again(
-    paused: float | None, running: bool | None, note: bool, copied: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    paused: float | None, state: str | None, copied: bool, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[t.Any] = []
-    monkeypatch.setattr(io_owner, "HOME", tmp_path / "vms")
-    monkeypatch.setattr(io_owner, "RUN", tmp_path / "run")
-    monkeypatch.setattr(io_owner, "PERMITS", tmp_path / "run/standby")
-    monkeypatch.setattr(io_moved.read, "__defaults__", (tmp_path / "moved",))
-    monkeypatch.setattr(run_worker.io_units, "unit_active", lambda unit: running and unit == "reduced-footprint-move-m.service")
-    monkeypatch.setattr(run_worker.io_units, "UNITS", tmp_path)
-    if running is None:
-        (tmp_path / "reduced-footprint-move-m-at-boot.service").touch()
     monkeypatch.setattr(run_worker, "DomainHost", lambda uri: contextlib.nullcontext())
     monkeypatch.setattr(run_worker, "Worker", lambda *given: None)
     monkeypatch.setattr(run_worker, "connect", lambda *given: None)
@@ -99,10 +90,10 @@ def test_a_vm_that_is_moved_is_not_copied_until_it_is_here_again(
         monkeypatch.setattr(io_grants, "boot_id", lambda: "this" if now == 1000.0 or paused <= 0 else "next")
         store.pause()
         now = now - paused
-    if note:
-        io_moved.write(Moved("m", "lab", "m", "u", "metal3", "2026-11-26T10:00:00Z", MOVED), tmp_path / "moved")
+    if state:
+        io_owner.write(away(state, "metal3", "m"))
     assert run_worker._main(JOB, store) == 0
     assert bool(ran) is copied
-    assert (store.paused_seconds() is None) == copied
+    assert copied <= (store.paused_seconds() is None)
     # a pause leaves the guard as it is, so its end need not restore it
     assert not io_owner.is_guarded("u")

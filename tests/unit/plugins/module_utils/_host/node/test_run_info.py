@@ -9,8 +9,8 @@ import json
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_info import NodeInfoRequest, read_node
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
 from tests.support.node_host import GIB, LXC, QEMU, Host, record
+from tests.support.records import away
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_secrets_are_masked(host):
 
 
 def test_a_moved_vm_says_where_to(host):
-    host.notes["uuid-c1"] = Moved("c1", "lab", "c1", "uuid-c1", "metal3", "", "moved")
+    host.notes["uuid-c1"] = away("moved", "metal3", uuid="uuid-c1")
     assert next(vm["moved_to"] for vm in read(host)[0]["vms"] if vm["name"] == "c1") == "metal3"
 
 

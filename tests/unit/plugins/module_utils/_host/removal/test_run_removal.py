@@ -11,8 +11,8 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.run_removal import RemovalRequest, remove_node
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
 from tests.support.node_host import LXC, QEMU, Host, record
+from tests.support.records import away
 
 QUORUMS = {"controller": [{"name": f"c{n}", "server": f"metal{n}"} for n in (1, 2, 3)]}
 REQUEST = RemovalRequest(name="metal1", cluster="lab", roles=["virt"], confirm="metal1", remove_vms=True, quorums=QUORUMS)
@@ -166,8 +166,8 @@ def test_details_protect_too(host):
     "spoil, says",
     [
         (lambda host: host.journals.update(master="running"), "master \\(running\\)"),
-        (lambda host: host.notes.update(u=Moved("m", "lab", "m", "u", "metal1", "", "arriving")), "the move of m \\(arriving\\)"),
-        (lambda host: host.notes.update({"uuid-c1": Moved("c1", "lab", "c1", "uuid-c1", "metal3", "", "moved")}), "old copy of an unconfirmed move: c1"),
+        (lambda host: host.notes.update(u=away("arriving", "metal1", "m")), "the move of m \\(arriving\\)"),
+        (lambda host: host.notes.update({"uuid-c1": away("moved", "metal3", uuid="uuid-c1")}), "old copy of an unconfirmed move: c1"),
         (lambda host: host.errors.update(c1="is protected."), "c1: is protected"),
     ],
 )
@@ -178,7 +178,7 @@ def test_what_has_not_ended_is_refused(host, spoil, says):
 
 def test_a_finished_migration_is_none(host):
     host.journals.update(master="done", older="retired")
-    host.notes.update(u=Moved("m", "lab", "m", "u", "metal2", "", "confirmed"))
+    host.notes.update(u=away("confirmed", "metal2", "m"))
     assert run(host).refusal is None
 
 

@@ -17,7 +17,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request import run_migrate
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import ARRIVING, CONFIRMED, MOVED, Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING, CONFIRMED, MOVED
+from tests.support.records import away, use_folder
 
 FIRST, SECOND = "1" * 32, "2" * 32
 PHASES = {"define": {}, "partition": {}, "precopy": {}}
@@ -208,9 +210,9 @@ def test_a_vm_on_another_host_is_not_rolled_back(store, tmp_path, monkeypatch, n
     journal = store.read()
     journal.facts["vm"] = {"uuid": "u1"}
     store.write(journal)
-    monkeypatch.setattr(run_migrate.io_moved.read, "__defaults__", (tmp_path / "moved",))
+    use_folder(tmp_path, monkeypatch)
     if note:
-        run_migrate.io_moved.write(Moved("master", "lab", "master", "u1", "metal2", "2026-11-26T10:00:00Z", note), tmp_path / "moved")
+        io_owner.write(away(note, "metal2", "master", "u1"))
         with pytest.raises(RefusedError, match=words):
             run_migrate.migrate({**request(), "state": "rolled_back"}, check_mode=check_mode)
     else:
@@ -224,8 +226,8 @@ def test_an_unfinished_commit_does_not_start_the_old_copy_of_a_moved_vm(store, t
     journal = store.read()
     journal.facts.update(vm={"uuid": "u1"}, handed_over=True)
     store.write(journal)
-    monkeypatch.setattr(run_migrate.io_moved.read, "__defaults__", (tmp_path / "moved",))
-    run_migrate.io_moved.write(Moved("master", "lab", "master", "u1", "metal2", "2026-11-26T10:00:00Z", MOVED), tmp_path / "moved")
+    use_folder(tmp_path, monkeypatch)
+    io_owner.write(away(MOVED, "metal2", "master", "u1"))
     with pytest.raises(RefusedError, match="was moved to metal2"):
         run_migrate.migrate(request(), check_mode=check_mode)
     assert not store.started

@@ -114,7 +114,7 @@ def test_check_mode_of_a_host_without_libvirt_says_what_the_first_run_does(farm:
         raise BackendError(f"cannot connect to {uri}.")
 
     vms = [{**VMS[1], "disks": [{"size": "1 MiB"}], "user_data": "#cloud-config\n"}]
-    request = DefineRequest("lab", [{**vms[0], "hypervisor": "qemu"}], pool="p", facts_path=str(tmp_path / "facts"), moved_path=str(tmp_path / "moved"))
+    request = DefineRequest("lab", [{**vms[0], "hypervisor": "qemu"}], pool="p", facts_path=str(tmp_path / "facts"), records_path=str(tmp_path / "vms"))
     foreseen = define_vms(request, check_mode=True, connect=refused)
     assert any("is not prepared yet" in warning for warning in foreseen.warnings)
     assert actions(foreseen) == actions(farm.run(vms))

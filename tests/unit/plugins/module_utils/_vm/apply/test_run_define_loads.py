@@ -28,7 +28,7 @@ CHANGES = (
 )  # fmt: skip
 # what only moved VMs, containers, host keys and commands need, and what of Python's own is slow to load
 OTHERS = (
-    "_core.io_command", "_core.io_tree", "_vm.apply.io_moved", "_vm.details.model_moved", "_vm.first_boot.io_host_key",
+    "_core.io_command", "_core.io_tree", "_vm.first_boot.io_host_key",
     "_vm.hypervisor.io_kvm_record", "_vm.hypervisor.io_machine_proof", "_vm.first_boot.model_host_key",
     "_vm.first_boot.run_host_key", "concurrent.futures", "urllib.request", "xml.sax", "ssl",
 )  # fmt: skip

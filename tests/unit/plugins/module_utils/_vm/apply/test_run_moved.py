@@ -13,13 +13,14 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_moved
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_info import InfoRequest, read_vms
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import MOVED_PATH, DefineResult
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import RECORDS_PATH, DefineResult
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_moved import Moved
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.io_owner import HOME
+from tests.support.records import away, use_folder
 
 URI = "test:///default"
 AWAY, HERE = {"id": "away", "cpu": 1, "memory_mb": 32}, {"id": "here", "cpu": 1, "memory_mb": 32}
@@ -34,12 +35,12 @@ class Host:
 
     def run(self, vms: t.Sequence[t.Mapping[str, t.Any]] = (AWAY, HERE), check: bool = False, uri: str = URI, **options: t.Any) -> DefineResult:
         """One call."""
-        request = DefineRequest(cluster="lab", vms=list(vms), uri=uri, moved_path=str(self.notes), **options)
+        request = DefineRequest(cluster="lab", vms=list(vms), uri=uri, records_path=str(self.notes), **options)
         return define_vms(request, check_mode=check)
 
     def note(self, state: str, uuid: str = vm_uuid("lab", "away"), name: str = "away") -> None:
         """As vm_move writes it."""
-        io_moved.write(Moved(name, "lab", name, uuid, "metal2", "2030-01-01T00:00:00Z", state), self.notes)
+        io_owner.write(away(state, "metal2", name, uuid))
 
     def states(self) -> dict[str, str]:
         """What libvirt says."""
@@ -50,7 +51,8 @@ class Host:
 def fixture_host(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Host]:
     monkeypatch.setattr(io_lock, "lock_folder", lambda: tmp_path / "locks")
     with DomainHost(URI) as connection:
-        yield Host(connection, tmp_path / "moved")
+        use_folder(tmp_path, monkeypatch)
+        yield Host(connection, tmp_path / "vms")
         for record in connection.domains():
             if record.name != "test":
                 domain = connection.connection.lookupByUUIDString(record.uuid)
@@ -60,7 +62,7 @@ def fixture_host(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.I
 
 
 def test_the_notes_are_looked_for_where_they_are_written() -> None:
-    assert pathlib.Path(MOVED_PATH) == io_moved.HOME
+    assert pathlib.Path(RECORDS_PATH) == HOME
 
 
 @pytest.mark.parametrize("check", [False, True])
@@ -94,7 +96,7 @@ def test_its_old_copy_is_neither_started_nor_changed_nor_missed_in_the_list(host
     assert host.states() == {"away": "shutdown", "here": "running"}
     assert host.run([HERE]).unlisted == []
     # and without the note it is one as any other
-    io_moved.forget(vm_uuid("lab", "away"), host.notes)
+    io_owner.forget(vm_uuid("lab", "away"))
     assert host.run([HERE]).unlisted == ["away"]
     assert host.run().vms[0].actions == ["start"]
 
@@ -113,7 +115,7 @@ def test_what_only_its_own_server_can_do_is_refused(host: Host, options: dict[st
 def test_one_that_was_taken_over_is_known_by_its_own_uuid_and_by_its_id(host: Host) -> None:
     host.note("confirmed", uuid="6a7cfa1d-1111-4222-8333-123456789abc")
     assert [vm.state for vm in host.run().vms] == ["moved", "running"]
-    io_moved.forget("6a7cfa1d-1111-4222-8333-123456789abc", host.notes)
+    io_owner.forget("6a7cfa1d-1111-4222-8333-123456789abc")
     # a note that cannot be read forbids as well
     (host.notes / f"{vm_uuid('lab', 'away')}.json").write_text("{", "utf-8")
     away = host.run().vms[0]
@@ -131,7 +133,7 @@ def test_moved_vm_in_check_mode_without_libvirt(host: Host) -> None:
 
 def test_notes_that_cannot_be_looked_for_stop_a_run(host: Host) -> None:
     host.notes.write_text("", "utf-8")
-    with pytest.raises(BackendError, match="cannot read which VMs were moved"):
+    with pytest.raises(BackendError, match="cannot read which VMs other hosts have"):
         host.run()
 
 
@@ -144,5 +146,16 @@ def test_a_host_of_libvirt_elsewhere_has_notes_of_its_own(host: Host) -> None:
 def test_info_distinguishes_copies(host: Host) -> None:
     host.run()
     host.note("moved")
-    found = read_vms(InfoRequest(uri=URI, moved_path=str(host.notes)))
+    found = read_vms(InfoRequest(uri=URI, records_path=str(host.notes)))
     assert {vm["name"]: vm["moved"] for vm in found} == {"away": "metal2", "here": None}
+    # it runs here until it is handed over
+    host.note("moving")
+    assert {vm["moved"] for vm in read_vms(InfoRequest(uri=URI, records_path=str(host.notes)))} == {None}
+
+
+def test_a_removed_vm_leaves_no_record(host: Host) -> None:
+    """One that is created again begins with the first epoch."""
+    host.run()
+    io_owner.write(away("moved", "metal2", "away", vm_uuid("lab", "away"))._replace(role="owner", operation=None))
+    assert host.run([AWAY], state="absent", check=True).vms[0].changed and io_owner.known(vm_uuid("lab", "away")) is not None
+    assert host.run([AWAY], state="absent").vms[0].changed and io_owner.known(vm_uuid("lab", "away")) is None

@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ASK, FORMER, Absent, Known, Record, Unknown
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ASK, FORMER, Record
 
 RECORD = Record("lab", "m", "u", "lab-m")
 
@@ -24,15 +24,18 @@ def fixture_home(tmp_path, monkeypatch):
 
 def test_known_absent_unknown(tmp_path):
     # this host never had a record
-    assert io_owner.read("u") == Absent() and io_owner.known("u") is None and not io_owner.is_prepared()
+    assert io_owner.known("u") is None and not io_owner.is_prepared()
     io_owner.write(RECORD)
-    assert io_owner.read("u") == Known(RECORD) and io_owner.read("other") == Absent() and io_owner.is_prepared()
+    assert io_owner.known("u") == RECORD and io_owner.known("other") is None and io_owner.is_prepared()
     (io_owner.HOME / "other.json").write_text(RECORD.to_json())
-    assert "not the UUID in the name" in io_owner.read("other").reason
+    with pytest.raises(BackendError, match="not the UUID in the name"):
+        io_owner.known("other")
     (io_owner.HOME / ".present").unlink()
-    assert isinstance(io_owner.read("third"), Unknown)
+    with pytest.raises(BackendError, match=".present is missing"):
+        io_owner.known("third")
     (io_owner.HOME / "third.json").symlink_to("third.json")
-    assert "cannot be read" in io_owner.read("third").reason
+    with pytest.raises(BackendError, match="cannot be read"):
+        io_owner.known("third")
     with pytest.raises(BackendError, match="not known whether the VM third may run") as raised:
         io_owner.is_guarded("third")
     assert raised.value.path == str(io_owner.HOME) and raised.value.hint
@@ -51,4 +54,28 @@ def test_a_released_vm_that_was_always_here_has_no_record():
     io_owner.RUN.mkdir()
     io_owner.guard(RECORD, permitted=True)
     assert io_owner.is_permitted("u") and not io_owner.is_start_due("u")
-    assert io_owner.release("u") and io_owner.read("u") == Absent() and not io_owner.is_permitted("u")
+    assert io_owner.release("u") and io_owner.known("u") is None and not io_owner.is_permitted("u")
+
+
+def test_the_vms_of_other_hosts_are_listed_even_if_their_record_is_damaged():
+    assert io_owner.read_all() == {}
+    away = RECORD._replace(role=FORMER, to="metal2")
+    for record in (away, RECORD._replace(uuid="own")):
+        io_owner.write(record)
+    (io_owner.HOME / "damaged.json").write_text("{half")
+    (io_owner.HOME / ".left.json").write_text("")
+    assert io_owner.read_all() == {"u": away, "damaged": Record("", "", "damaged", "", role=FORMER, to="another host")}
+    assert io_owner.away("u") == away and io_owner.away("own") is None and io_owner.away("none") is None
+    (io_owner.HOME / ".present").unlink()
+    with pytest.raises(BackendError, match="cannot read which VMs other hosts have"):
+        io_owner.read_all()
+
+
+def test_the_record_of_a_removed_vm_is_forgotten_unless_it_is_guarded():
+    io_owner.RUN.mkdir()
+    io_owner.write(RECORD._replace(epoch=3))
+    io_owner.removed("u")
+    assert io_owner.known("u") is None
+    io_owner.guard(RECORD, permitted=True)
+    io_owner.removed("u")
+    assert io_owner.is_guarded("u")

@@ -11,19 +11,17 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import (
     ARRIVED,
+    CONFIRMED,
     FORMER,
     INCOMING,
     MOVE,
+    MOVED,
     OWNER,
-    PROMISE,
-    STANDBY,
     STOPPED,
-    Known,
     Operation,
     Record,
-    Unknown,
 )
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.plan_owner import Event, may_permit, step
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.plan_owner import Event, step
 
 HERE = Record("lab", "m", "u", "m", 1, OWNER, "metal1")
 MOVING = HERE._replace(operation=Operation(MOVE, "1", "metal2", "metal1", STOPPED))
@@ -31,35 +29,52 @@ ARRIVING = HERE._replace(role=INCOMING, to="metal2", operation=Operation(MOVE, "
 
 
 def test_a_move_in_one_order():
-    given = step(MOVING, Event("handed over", here="metal1", answers={"metal2": Known(ARRIVING)}))
-    assert given == MOVING._replace(role=FORMER, to="metal2")
-    taken = step(ARRIVING, Event("taken", here="metal2", answers={"metal1": Known(given)}))
-    assert (taken.role, taken.epoch, taken.operation, taken.proof.kind) == (OWNER, 2, None, "handed over")
-    assert step(given, Event("confirmed", answers={"metal2": Known(taken)})) is None
+    given = step(MOVING, Event("handed over", here="metal1", answers={"metal2": ARRIVING}))
+    assert given == MOVING._replace(role=FORMER, to="metal2") and given.state == MOVED
+    taken = step(ARRIVING, Event("taken", here="metal2", answers={"metal1": given}))
+    assert (taken.role, taken.epoch, taken.operation, taken.proof) == (OWNER, 2, None, "handed over by metal1")
+    assert step(given, Event("confirmed", answers={"metal2": taken})).state == CONFIRMED
+
+
+def test_a_machine_that_had_it_before_knows_so_when_what_it_received_is_discarded():
+    before = HERE._replace(role=FORMER, to="metal3")
+    begun = HERE._replace(operation=Operation(MOVE, "1", "metal2", "metal1"))
+    received = step(before, Event("received", here="metal2", token="1", to="metal1", of=begun))
+    # also when it is received again
+    received = step(received, Event("received", here="metal2", token="2", to="metal1", of=begun))
+    left = step(received, Event("discarded", answers={"metal1": HERE}))
+    assert (left.role, left.to, left.operation) == (FORMER, "metal1", None)
+
+
+def test_what_was_received_is_discarded_only_if_its_source_keeps_the_vm_or_its_standby_has_it():
+    taken = step(MOVING, Event("learned", to="metal9"))
+    assert taken.is_taken and step(ARRIVING, Event("discarded", answers={"metal1": taken})) is None
+    # installed again, it received a late request
+    with pytest.raises(RefusedError, match="does not answer that it keeps"):
+        step(ARRIVING, Event("discarded", answers={"metal1": ARRIVING._replace(operation=Operation(MOVE, "0"))}))
+
+
+def test_its_own_guard_is_kept_by_each_machine():
+    before = HERE._replace(role=FORMER, to="metal1", start="ask")
+    assert step(before, Event("received", here="metal2", token="1", to="metal1", of=MOVING._replace(operation=Operation(MOVE, "1")))).start == "ask"
+    assert step(None, Event("received", here="metal2", token="1", of=before._replace(role=OWNER))).start == "free"
 
 
 @pytest.mark.parametrize(
     ("old", "event", "path"),
     [
-        (MOVING, Event("handed over", answers={"metal2": Unknown("no answer")}), "destination"),
-        (ARRIVING, Event("taken", answers={"metal1": Unknown("no answer")}), "handed over"),
+        (MOVING, Event("handed over", answers={}), "destination"),
+        (ARRIVING, Event("taken", answers={}), "handed over"),
         (ARRIVING, Event("discarded", answers={}), "kept"),
-        (HERE._replace(role=FORMER, to="metal2"), Event("confirmed", answers={"metal2": Unknown("no answer")}), "owner"),
+        (MOVING._replace(role=FORMER, to="metal2"), Event("confirmed", answers={}), "owner"),
+        (MOVING._replace(role=FORMER, to="metal2"), Event("asked back", answers={}), "owner"),
+        (MOVING._replace(role=FORMER, to="metal2"), Event("taken", answers={}), "handed over"),
         (HERE, Event("stopped", running=None), "running"),
         (None, Event("taken"), "role"),
-        (None, Event("created", of=HERE), None),
+        (HERE, Event("received", of=HERE), "role"),
     ],
 )
 def test_silence_and_what_is_not_known_refuse(old, event, path):
-    if path is None:
-        assert step(old, event) == HERE._replace(to="")
-        return
     with pytest.raises(RefusedError) as raised:
         step(old, event)
     assert raised.value.path == path and raised.value.hint and "{" not in raised.value.message
-
-
-def test_a_voter_permits_only_the_owner_that_it_knows():
-    voter = HERE._replace(role=STANDBY)
-    assert may_permit(voter, 1) and not may_permit(voter, 2) and not may_permit(None, 1) and not may_permit(HERE, 1)
-    assert not may_permit(voter._replace(operation=Operation(PROMISE, "1", "metal2")), 1)

@@ -1,0 +1,61 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Another standby for a VM that may run on its former one; ssh and libvirt are replaced."""
+
+from __future__ import annotations
+
+import pathlib
+import types
+
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_store, run_automatic, run_guard, run_standby
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from tests.support.records import TAKEN, away
+
+STANDBY = {"name": "metal2", "host": "192.0.2.12", "port": 22, "host_keys": ["ssh-ed25519 AAAA"]}
+GIVEN = {"id": "m", "cluster": "blue", "state": "present", "standby": STANDBY, "interval_seconds": 900, "copies": 2, "source": "metal1"}
+OTHER = {**GIVEN, "standby": {**STANDBY, "name": "metal9", "host": "192.0.2.19"}}
+
+
+@pytest.fixture(name="store")
+def fixture_store(monkeypatch):
+    """A VM whose copies have begun."""
+    monkeypatch.setattr(run_standby.io_look, "find", lambda *given: ("qemu:///system", types.SimpleNamespace(name="m", uuid="u")))
+    monkeypatch.setattr(run_standby, "_refuse_unfit", lambda *given: None)
+    monkeypatch.setattr(io_store.StandbyHost, "ask", lambda self, command: {"record": {"state": "receiving"}})
+    monkeypatch.setattr(run_guard, "install_hook", lambda check_mode: False)
+    monkeypatch.setattr(run_standby.io_units, "keep_code", lambda: pathlib.Path("/code"))
+    for name in ("install", "differing"):
+        monkeypatch.setattr(run_standby.io_timers, name, lambda *given: [])
+    monkeypatch.setattr(run_automatic, "refuse_unfit", lambda job: None)
+    store = io_store.StandbyStore("m")
+    store.directory.mkdir(parents=True)
+    (store.directory / "id_ed25519").touch()
+    assert run_standby.apply(GIVEN, check_mode=False)["changed"]
+    return store
+
+
+@pytest.mark.parametrize(("answers", "good"), [([None, None], False), ([{"state": "started"}, None], False), ([{"state": "receiving"}, None], True)])
+def test_a_vm_that_waits_for_its_standby_gets_no_other_one_that_would_permit_its_start(store, monkeypatch, answers, good):
+    """The new machines do not know of a start on the former standby."""
+    monkeypatch.setattr(run_guard, "records", lambda job, store: answers)
+    # the server was restarted
+    io_owner.revoke("u")
+    if good:
+        assert run_standby.apply(OTHER, check_mode=False)["changed"] and store.job().standby.name == "metal9"
+        return
+    with pytest.raises(RefusedError, match="stays off until metal2 or a witness confirms"):
+        run_standby.apply(OTHER, check_mode=False)
+    assert store.job().standby.name == "metal2" and not io_owner.is_permitted("u")
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_vm_that_runs_on_its_standby_is_not_copied_to_another_one(store, check_mode):
+    io_owner.write(away(TAKEN, "metal2", "m", cluster="blue"))
+    with pytest.raises(RefusedError, match="m was started on its standby metal2"):
+        run_standby.apply(OTHER, check_mode=check_mode)
+    assert store.job().standby.name == "metal2"
