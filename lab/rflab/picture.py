@@ -74,6 +74,8 @@ class Inventory:
         """Servers with a controller VM each; the laptop is the master."""
 
         def nodes(content: dict[str, t.Any]) -> None:
+            for name in set(SERVERS) - set(servers):
+                del content["servers"][name]
             for number, name in enumerate(servers, 1):
                 content["servers"][name]["vms"] = [{"id": f"controller{number}", **CONTROLLER}]
                 content["servers"][name].update(tunnels.variables(number))

@@ -20,7 +20,7 @@ LIVING = ("proc", "sys", "dev", "run", "tmp", "var/tmp", "var/log", "var/lib/mys
 BEHIND = ("var/lib/reduced.footprint", "etc/systemd/system/footprint-api.service.d")
 PARKED = ("zz-reduced-footprint-held.conf", "reduced-footprint-")
 CHANGED = (*BEHIND, "boot", "etc/fstab", "etc/systemd/network", "etc/udev", "etc/initramfs-tools", "etc/default/grub.d", "etc/cloud", "etc/mtab",
-           "etc/machine-info", "etc/modules-load.d", "etc/resolv.conf", "usr/lib/modules", "etc/ld.so.cache", "etc/.pwd.lock",
+           "etc/machine-info", "etc/modules-load.d", "etc/systemd/system.conf.d", "etc/resolv.conf", "usr/lib/modules", "etc/ld.so.cache", "etc/.pwd.lock",
            "var/lib/initramfs-tools", "var/lib/dbus", "usr/share/mime")
 
 

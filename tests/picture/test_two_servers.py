@@ -75,7 +75,8 @@ def lose(lab: Lab, cloud: Cloud, *machines: str) -> dict[str, float]:
     with UnderClients(lab.settings, cloud, addresses(cloud), "lost_" + "_".join(machines)) as clients:
         cut = time.monotonic()
         kills = [subprocess.Popen([str(REPOSITORY / "lab" / "lab"), "kill", name], stdout=subprocess.DEVNULL) for name in machines]
-        assert not any([each.wait(timeout=60) for each in kills])
+        codes = [each.wait(timeout=60) for each in kills]
+        assert not any(codes), codes
         status = lab.play("status")
         assert status.rc != 0 and all(KNOWN_AS.get(name, name) in status.output for name in machines), status.output[-4000:]
         time.sleep(max(0.0, cut + LASTS - time.monotonic()))

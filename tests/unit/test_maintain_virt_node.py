@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import sys
 import typing as t
 
 import pytest
@@ -190,3 +191,21 @@ def test_servers_with_the_role_compute_need_a_login_only_if_there_is_a_cloud(con
     # another server has no instances
     code, output = control.run("reduced.footprint.maintain_virt_node", *options, *cloud, "-e", "maintain_virt_node_servers=metal2")
     assert code != 0 and [(call["name"], call["host"]) for call in control.calls()] == [("vm_info", "metal2")], output
+
+
+def test_after_a_restart_each_host_is_asked_for_its_own_services(tmp_path: pathlib.Path) -> None:
+    """A witness that was the master has a database of its own, which does not run."""
+    control = ControlNode(tmp_path, "controlplane_info")
+    groups = {"controller": ["c1", "c2"], "witness": ["w"]}
+    hosts = {name: {"ansible_connection": "local", "ansible_python_interpreter": sys.executable} for name in ("c1", "c2", "w")}
+    inventory = {"all": {"hosts": hosts, "children": {name: {"hosts": dict.fromkeys(found)} for name, found in groups.items()}}}
+    (tmp_path / "more.yml").write_text(yaml.safe_dump(inventory), "utf-8")
+    control.answers = {f"controlplane_info {name}": {"controlplane": {"services": {}}} for name in hosts}
+    look = [{"ansible.builtin.include_tasks": str(ROOT / "playbooks/tasks/controlplane_look.yml")}]
+    for wait in (0, 30):
+        code, output = control.play(look, "metal1", "-i", str(tmp_path / "more.yml"), __controlplane_wait=wait, __controlplane_hosts=list(hosts))
+        asked = {call["host"]: call["arguments"]["services"] for call in control.calls()}
+        assert code == 0 and asked.keys() == hosts.keys(), output
+        assert (asked["w"], "galera" in asked["c1"]) == ((["rabbitmq", "witness"], True) if wait else ([], False)), output
+        # the task that waits was not skipped
+        assert output.count("item=w") == (2 if wait else 1), output
