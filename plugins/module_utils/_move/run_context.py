@@ -170,7 +170,7 @@ class Context:
         with host_lock("domains", _LOCK), DomainHost(self.uri) as host:
             record = host.domain(self.uuid)
             if record is None:
-                message = f"the VM {self.vm['name']} is no longer defined on the source."
+                message = f"VM {self.vm['name']} is not defined on the source any more."
                 raise BackendError(message, hint="Define it with vm_define; its disks are on the source.")
             if NAMESPACE in record.config_xml:
                 host.set_metadata(self.uuid, NAMESPACE, PREFIX, None)
