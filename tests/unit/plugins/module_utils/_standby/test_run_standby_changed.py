@@ -12,7 +12,7 @@ import types
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_store, run_automatic, run_guard, run_standby
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_store, run_guard, run_standby
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from tests.support.records import TAKEN, away
 
@@ -31,7 +31,6 @@ def fixture_store(monkeypatch):
     monkeypatch.setattr(run_standby.io_units, "keep_code", lambda: pathlib.Path("/code"))
     for name in ("install", "differing"):
         monkeypatch.setattr(run_standby.io_timers, name, lambda *given: [])
-    monkeypatch.setattr(run_automatic, "refuse_unfit", lambda job: None)
     store = io_store.StandbyStore("m")
     store.directory.mkdir(parents=True)
     (store.directory / "id_ed25519").touch()
