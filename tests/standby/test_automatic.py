@@ -46,15 +46,24 @@ def fenced(controllers: Controllers, since: int) -> set[str]:
     return {line.split()[1] for line in controllers.powered()[since:]}
 
 
-def move_back(trio: Trio, operator: Operator) -> None:
-    """Bring the machine back to its first server with playbooks, after which it is automatic again."""
+def move_back(trio: Trio, operator: Operator, *, late: bool = False) -> None:
+    """Bring the machine back to its first server with playbooks, after which it is automatic again.
+
+    :arg late: confirm it after the next copy.
+    """
     check_never_two(trio)
-    assert operator.run("move_vm", f"move_vm_id={VM}", "move_vm_source=metal2", "move_vm_destination=metal1") > 0
+    move = ("move_vm", f"move_vm_id={VM}", "move_vm_source=metal2", "move_vm_destination=metal1")
+    assert operator.run(*move) > 0
     assert trio.here.state(VM) == "running" and trio.there.state(VM) != "running"
-    # until then its old disks there prevent a start from the copy
-    assert operator.run("move_vm", f"move_vm_id={VM}", "move_vm_source=metal2", "move_vm_destination=metal1", "move_vm_state=confirmed") > 0
+    if late:
+        assert operator.run("spawn_vms") > 0
+        eventually("it is copied", lambda: trio.entry(trio.here)["state"] == "copied", 180)
+        assert "the move of m1 to metal1 is not confirmed" in trio.entry(trio.here)["automatic_problem"]
+        operator.run("status", says="move_vm_state=confirmed")
+    assert operator.run(*move, "move_vm_state=confirmed") > 0
     forget_samples(trio)
-    assert operator.run("spawn_vms") > 0
+    assert (operator.run("spawn_vms") == 0) == late
+    trio.copy()
     copied(trio)
     assert trio.here.ssh(OWNER).strip() == "metal1"
 
@@ -91,7 +100,7 @@ def test_stops_on_purpose_start_nothing_elsewhere(trio: Trio, operator: Operator
     assert trio.here.call("standby", {"id": VM, "cluster": CLUSTER, "state": "paused"})["changed"]
     trio.here.ssh(f"virsh destroy {VM}")
     time.sleep(15)
-    assert trio.here.state(VM) == "shut off" and "moved" in trio.entry(trio.here)["automatic_problem"]
+    assert trio.here.state(VM) == "shut off" and "for a move" in trio.entry(trio.here)["automatic_problem"]
     trio.here.ssh(f"virsh start {VM}")
     # a move begins within two minutes after the pause
     eventually("it is copied again", lambda: trio.copy(check=False)["automatic_problem"] is None, 300)
@@ -106,6 +115,15 @@ def test_the_link_between_the_servers_is_cut(trio: Trio, controllers: Controller
     up(trio, trio.there)
     ready(trio)
     assert only_on(trio.here, trio.there, since) and fenced(controllers, before) == {"metal2"}, logs(trio)
+
+
+def test_the_witness_is_cut_off(trio: Trio, controllers: Controllers) -> None:
+    since, before = time.time(), len(controllers.powered())
+    trio.split((trio.here, trio.witness), (trio.there, trio.witness))
+    eventually("it is reported", lambda: "the witness does not vote" in (trio.entry(trio.here)["automatic_problem"] or ""), 120)
+    trio.join()
+    ready(trio)
+    assert only_on(trio.here, trio.there, since) and not fenced(controllers, before), logs(trio)
 
 
 def test_the_witness_is_lost(trio: Trio, operator: Operator) -> None:
@@ -169,7 +187,7 @@ def test_the_way_back(trio: Trio, operator: Operator) -> None:
     assert entry["taken_over"] and entry["phase"] == "running"
     operator.run("spawn_vms", fails="m1 was started on its standby metal2. Move it back with move_vm.")
     operator.run("status", says="was started on metal2 by itself at")
-    move_back(trio, operator)
+    move_back(trio, operator, late=True)
     assert operator.run("spawn_vms") == 0
 
 

@@ -121,15 +121,15 @@ def end(job: Job, confirmed: str | None = None) -> bool:
     return True
 
 
-def withdraw(store: io_store.StandbyStore, job: Job, confirmed: str | None) -> None:
-    """End it for good: the worker must not begin it again.
+def withdraw(store: io_store.StandbyStore, job: Job, confirmed: str | None) -> bool:
+    """End it for good: the worker must not begin it again; returns as :func:`end`.
 
     :raises RefusedError: as :func:`end`; nothing was changed.
     """
     if job.automatic:
         store.write_job(job_data(job._replace(automatic=False)))
     try:
-        end(job, confirmed)
+        return end(job, confirmed)
     except FootprintError:
         store.write_job(job_data(job))
         raise

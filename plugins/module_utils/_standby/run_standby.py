@@ -111,10 +111,10 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
         # the machines of the last request may know of a start that those of this one do not
         run_guard.refuse_unconfirmed(before, store)
     changed = before != job
-    if changed:
+    if before is not None and not job.automatic:
+        changed = run_automatic.withdraw(store, before, None) or changed
+    if before != job:
         store.write_job(job_data(job))
-    if not job.automatic:
-        changed = run_automatic.end(job) or changed
     changed = run_guard.install_hook(check_mode=False) or changed
     if not job.automatic and not (io_owner.is_guarded(job.uuid) and io_owner.is_permitted(job.uuid)):
         changed = changed or not io_owner.is_guarded(job.uuid)
