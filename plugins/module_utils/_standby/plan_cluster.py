@@ -43,7 +43,7 @@ rm -rf "$1" && mv "$new" "$1"
 _RUNS = """#!/bin/sh
 # Passes where a VM of the cluster runs: if the link between the servers is lost, this one keeps the vote of the witness (reduced.footprint).
 cd /etc/reduced.footprint/vms || exit 1
-records=$(grep -l '"start": "cluster"' -- *.json 2>/dev/null) || exit 1
+records=$(grep -l '"role": "owner"' -- *.json 2>/dev/null | xargs -r grep -l '"start": "cluster"' --) || exit 1
 for file in /run/libvirt/qemu/*.pid; do
   pid=$(cat "$file" 2>/dev/null) || continue
   [ -r "/proc/$pid/cmdline" ] || continue

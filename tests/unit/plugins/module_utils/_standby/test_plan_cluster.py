@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
+import pathlib
 import subprocess
+import sys
+import time
 import typing as t
 import xml.etree.ElementTree as ET
 
@@ -14,6 +17,9 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import plan_cluster
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_cluster import parse_cluster
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import CLUSTER, FORMER, Record
+
+UUID = "6a1f3c6e-0000-4000-8000-000000000001"
 
 BMC = {"address": "192.0.2.101", "user": "fence", "password": "hidden word"}
 MEMBERS = [{"name": f"metal{n}", "addresses": [f"192.0.2.1{n}"], "bmc": {**BMC, "address": f"192.0.2.10{n}"}, "watchdog": True} for n in (1, 2)]
@@ -91,6 +97,29 @@ def test_scripts_are_valid(name: str) -> None:
     text = {"agent": files()[plan_cluster.AGENT], "runs": files()[plan_cluster.RUNS], "nssdb": files()[f"{plan_cluster.HOME}/nssdb"]}[name]["content"]
     assert "@" not in text.replace("$@", "") or name == "nssdb"
     subprocess.run(["sh", "-n"], input=text, text=True, check=True)
+
+
+@pytest.mark.parametrize(
+    ("record", "runs", "vote"),
+    [
+        ({"start": CLUSTER}, True, True),
+        ({"start": CLUSTER}, False, False),
+        ({}, True, False),
+        # one that was paused here, after its standby had started it
+        ({"start": CLUSTER, "role": FORMER}, True, False),
+        (None, True, False),
+    ],
+)
+def test_the_server_that_runs_a_vm_keeps_the_vote(tmp_path: pathlib.Path, record: dict[str, str] | None, runs: bool, vote: bool) -> None:
+    text = files()[plan_cluster.RUNS]["content"].replace("/etc/reduced.footprint/vms", str(tmp_path)).replace("/run/libvirt/qemu", str(tmp_path))
+    if record is not None:
+        (tmp_path / f"{UUID}.json").write_text(Record("lab", "m", UUID, "m")._replace(**record).to_json(), "utf-8")
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "-uuid", UUID if runs else "another"]) as process:
+        (tmp_path / "m.pid").write_text(f"{process.pid}\n", "utf-8")
+        time.sleep(0.2)
+        done = subprocess.run(["sh", "-c", text], check=False)
+        process.kill()
+    assert (done.returncode == 0) is vote
 
 
 def test_the_agent_describes_itself(tmp_path: t.Any) -> None:
