@@ -12,6 +12,7 @@ import subprocess
 
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import plan_cluster
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_cluster import parse_cluster
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ASK, CLUSTER, Record
 from storage_host import StorageHost
 
 MEMBERS = [{"name": name, "addresses": [address], "watchdog": True} for name, address in (("metal1", "192.0.2.11"), ("metal2", "192.0.2.12"))]
@@ -27,7 +28,7 @@ def test_a_guest_is_recognised_by_its_pid_file(host: StorageHost, tmp_path: path
     files = {each["path"]: each["content"] for each in plan_cluster.member_files(parse_cluster(GIVEN), GIVEN, "/code.zip", "python3")}
     records.mkdir()
     record = records / f"{uuid}.json"
-    record.write_text('{\n "start": "cluster"\n}\n', "utf-8")
+    record.write_text(Record("lab", "a", uuid, "a", start=CLUSTER).to_json(), "utf-8")
     runs.write_text(files[plan_cluster.RUNS].replace("/run/libvirt/qemu", str(folder)).replace("/etc/reduced.footprint/vms", str(records)), "utf-8")
 
     def seen() -> tuple[int, int]:
@@ -38,9 +39,9 @@ def test_a_guest_is_recognised_by_its_pid_file(host: StorageHost, tmp_path: path
     try:
         assert seen() == (0, 0)
         # a VM that the cluster does not start
-        record.write_text('{\n "start": "ask"\n}\n', "utf-8")
+        record.write_text(Record("lab", "a", uuid, "a", start=ASK).to_json(), "utf-8")
         assert seen() == (0, 1)
-        record.write_text('{\n "start": "cluster"\n}\n', "utf-8")
+        record.write_text(Record("lab", "a", uuid, "a", start=CLUSTER).to_json(), "utf-8")
         host.domain("a").destroy()
         assert seen() == (7, 1)
     finally:
