@@ -59,7 +59,7 @@ def move_back(trio: Trio, operator: Operator, *, late: bool = False) -> None:
         assert operator.run("spawn_vms") > 0
         eventually("it is copied", lambda: trio.entry(trio.here)["state"] == "copied", 180)
         assert "the move of m1 to metal1 is not confirmed" in trio.entry(trio.here)["automatic_problem"]
-        operator.run("status", says="move_vm_state=confirmed")
+        operator.run("status", fails="move_vm_state=confirmed")
     assert operator.run(*move, "move_vm_state=confirmed") > 0
     forget_samples(trio)
     assert (operator.run("spawn_vms") == 0) == late
