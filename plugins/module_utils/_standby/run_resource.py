@@ -41,7 +41,9 @@ def start(vm: Vm) -> None:
     record = store.record()
     taken = record.get("state") == STARTED and bool(record.get("phase"))
     owner = io_cluster.owner(vm.id)
-    if owner not in (here, None) and owner in io_cluster.partition():
+    if owner is None:
+        raise RefusedError(f"it is not recorded which server has the valid disks of {vm.id}.")
+    if owner != here and owner in io_cluster.partition():
         raise RefusedError(f"{owner} is in the cluster, and has the valid disks of {vm.id}.")
     with DomainHost(run_start.URI) as host:
         found = host.domain(vm.uuid)
@@ -53,7 +55,7 @@ def start(vm: Vm) -> None:
         io_cluster.set_owner(vm.id, here)
 
 
-def _start_here(host: DomainHost, vm: Vm, found: DomainRecord, owner: str | None, here: str, taken: bool) -> None:
+def _start_here(host: DomainHost, vm: Vm, found: DomainRecord, owner: str, here: str, taken: bool) -> None:
     """Start a VM that this server has.
 
     :raises RefusedError: another server has newer disks.

@@ -29,7 +29,8 @@ class Server:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.events: list[str] = []
-        self.name, self.owner, self.online, self.quorum = "metal2", "metal1", {"metal2"}, True
+        self.name, self.online, self.quorum = "metal2", {"metal2"}, True
+        self.owner: str | None = "metal1"
         self.domain: types.SimpleNamespace | None = None
         self.answers: list[dict[str, t.Any] | None] = [{"state": "receiving"}]
         cluster = run_resource.io_cluster
@@ -111,6 +112,15 @@ def test_the_copy_is_not_started_while_the_server_with_the_disks_is_online(serve
     io_copies.CopyStore("lab", "m").write_record(TAKEN)
     server.has()
     assert run("start", capsys)[0] == 5 and not server.events
+
+
+@pytest.mark.parametrize("has", [True, False])
+def test_without_a_record_of_the_valid_disks_nothing_is_started(server: Server, has: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    server.owner = None
+    if has:
+        server.has()
+    code, said = run("start", capsys)
+    assert code == 5 and "not recorded which server" in said and not server.events
 
 
 def test_without_a_majority_nothing_is_started(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
