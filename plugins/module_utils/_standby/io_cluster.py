@@ -83,10 +83,11 @@ def has_quorum() -> bool:
 
 
 def has_vote() -> bool:
-    """Whether the witness votes, as this server sees it."""
+    """Whether the witness votes with both servers. One that was restarted, and has not seen it since, would start nothing."""
     done = run(["corosync-quorumtool", "-s"], timeout=_TIME, ok=range(256))
-    # votes, flags: alive, votes
-    return re.search(r"(?m)^\s+0\s+1\s+Qdevice", done.stdout) is not None
+    flags = re.findall(r"(?m)^\s+[1-9]\d*\s+\d+\s+(\S+)\s", done.stdout)
+    # alive, votes
+    return re.search(r"(?m)^\s+0\s+1\s+Qdevice", done.stdout) is not None and all(each.startswith("A,V,") for each in flags)
 
 
 def seen() -> xml_cib.Seen:

@@ -110,6 +110,10 @@ def test_silence_is_no_majority_and_no_vote(programs: Programs) -> None:
     for votes, expected in ((1, True), (0, False)):
         programs.answers("corosync-quorumtool", VOTES.format(votes), 2)
         assert io_cluster.has_vote() is expected
+    # the other server was restarted, and has not seen the witness since
+    for flags, expected in (("A,V,NMW", True), ("A,NV,NMW", False), ("NR", False)):
+        programs.answers("corosync-quorumtool", f"{VOTES.format(1)}         2          1    {flags} metal2\n", 2)
+        assert io_cluster.has_vote() is expected
     programs.answers("corosync-quorumtool", "Cannot initialize QUORUM service", 1)
     programs.answers("crm_node", "", 102)
     assert not io_cluster.has_vote() and not io_cluster.has_quorum()
