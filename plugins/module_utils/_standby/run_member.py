@@ -140,7 +140,7 @@ def _leave(check_mode: bool) -> dict[str, t.Any]:
         for unit in _UNITS:
             if unit != "sbd.service" or pathlib.Path(plan_cluster.SBD).exists():
                 _stop(unit)
-        # one that ended late, or by force
+        # corosync-qdevice ends with an error
         run(["systemctl", "reset-failed", *_UNITS], timeout=30, ok=range(256))
         for path in (plan_cluster.AUTHKEY, plan_cluster.AGENT, plan_cluster.COROSYNC):
             pathlib.Path(path).unlink(missing_ok=True)
