@@ -17,7 +17,8 @@ description:
     O(reduced.footprint.vm_standby#module:automatic) the VMs.
   - Writes the configuration of Corosync, its certificate for the vote, and the resource agent, then enables and starts the services. Corosync and Pacemaker
     are never restarted by a change, because that would stop the VMs.
-  - A server is in one cluster only, a witness has votes in the clusters of one environment. The role P(reduced.footprint.standby#role) uses this module for VMs with C(automatic) in their key C(standby).
+  - A server is in one cluster only, a witness has votes in the clusters of one environment.
+    The role P(reduced.footprint.standby#role) uses this module for VMs with C(automatic) in their key C(standby).
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
