@@ -84,6 +84,9 @@ def received(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, copy: Copy
 
 
 def test_what_would_prevent_a_start_is_known_before(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(_uuid: str) -> t.Any:
+        raise BackendError("libvirt does not answer.")
+
     host = Host("shut off")
     host.record = None
     monkeypatch.setattr(run_start, "DomainHost", lambda *_args: host)
@@ -97,10 +100,6 @@ def test_what_would_prevent_a_start_is_known_before(tmp_path: pathlib.Path, monk
     assert obstacle.startswith("the move of m to metal1 is not confirmed") and "move_vm_state=confirmed" in obstacle
     io_owner.write(away(CONFIRMED, "metal1", "m", UUID))
     assert "is already on this server, shut off" in run_agent.answer("check", "lab", "m", {})["obstacle"]
-    # what is not known does not permit it
-    def silent(_uuid: str) -> t.Any:
-        raise BackendError("libvirt does not answer.")
-
     monkeypatch.setattr(host, "domain", silent)
     assert run_agent.answer("check", "lab", "m", {})["obstacle"] == "libvirt does not answer."
 
