@@ -32,7 +32,7 @@ options:
     description: V(gate) decides whether a member may be changed now, each other decision what the playbook of its name does.
     type: str
     required: true
-    choices: [add_server, gate, maintain_virt_node, replace_controller, replace_server, rolling_restart]
+    choices: [add_server, add_server_report, answers, failure, gate, machines, maintain_virt_node, replace_controller, replace_server, rolling_restart]
 """
 
 EXAMPLES = r"""
@@ -77,6 +77,34 @@ def add_server(
     return {**todo, "listed": listed_elsewhere(todo["places"], controllers)}
 
 
+def add_server_report(
+    result: Values, before: str, done: t.Sequence[t.Sequence[Values]] = (), written: Values | None = None
+) -> list[str]:
+    """Return the lines about a run; see :func:`plan_add_server.report`.
+
+    :arg result: of :func:`add_server` after the moves.
+    :arg before: the grade before them.
+    :arg done: the moves of each server.
+    """
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_add_server import report
+
+    return report(before, result["before"], result["listed"], [one for moves in done for one in moves], written)
+
+
+def answers(results: t.Mapping[str, t.Sequence[Values]], partly: str = "") -> dict[str, dict[str, t.Any]]:
+    """Return what hosts answered to several questions, and the reason for each that did not; see :func:`plan_controlplane.answers`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane
+
+    return plan_controlplane.answers(results, partly)
+
+
+def failure(result: Values) -> str:
+    """Return why a task of the maintenance failed; see :func:`plan_maintenance.failure`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_maintenance
+
+    return plan_maintenance.failure(result)
+
+
 def gate(
     looks: Looks, members: Members, services: t.Sequence[str] = (), skipped: t.Sequence[str] = (), wanted: Values | None = None, spare: bool = False
 ) -> dict[str, t.Any]:
@@ -91,6 +119,13 @@ def gate(
     from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_health import parse_wanted
 
     return check_gate(members, looks, services, skipped, parse_wanted(wanted or {}), spare).as_dict()
+
+
+def machines(identities: t.Mapping[str, Values], addresses: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
+    """Return the machine of each server; see :func:`model_server_replacement.machines`."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import model_server_replacement
+
+    return model_server_replacement.machines(identities, addresses)
 
 
 def maintain_virt_node(
@@ -161,7 +196,7 @@ def replace_controller(
     :arg wanted: ``name``, ``server``, ``stop``, ``confirm`` and ``again``, as the variables of the playbook, and ``id`` of the VM if that is not its name.
     :arg places: each controller with its server, empty for one that is a server.
     :arg servers: the virt hosts of the inventory.
-    :arg found: each virt host with ``vms`` of ``vm_info`` and ``records`` of ``vm_replacement_info``, empty for a server that does not answer.
+    :arg found: each virt host with ``vms`` of ``vm_info`` and ``replacements`` of ``vm_replacement_info``, empty for a server that does not answer.
     :arg answering: hosts whose ssh port answers although Ansible cannot use them.
     :arg now: time of a new replacement (UTC).
     """
@@ -195,7 +230,7 @@ def replace_server(
     """Return whether another machine may take over the name of a server, and what becomes of each of its VMs; without ``found`` whether the request is valid.
 
     :arg wanted: ``name``, ``confirm``, ``bmc`` and ``recreate``, as the variables of the playbook.
-    :arg known: the inventory, see :class:`model_server_replacement.Known`.
+    :arg known: the inventory, see :class:`model_server_replacement.Known`; without an address of a server its name is used.
     :arg found: each virt host with ``vms`` of ``vm_info``, ``standbys`` of ``vm_standby_info`` and ``identity`` of ``server_identity_info``, empty for a
         server that does not answer.
     :arg answering: addresses of earlier machines at which something answers.
@@ -213,7 +248,7 @@ def replace_server(
         inventory = model_server_replacement.Known(
             known.get("environments") or {},
             known.get("places") or {},
-            known["servers"],
+            {name: str(address or name) for name, address in known["servers"].items()},
             known.get("hosts") or (),
             known.get("vms"),
             known.get("extra"),
@@ -270,7 +305,11 @@ def _journal(schema: t.Any, text: str, variable: str) -> dict[str, t.Any] | None
 FilterModule = decision_module(
     "controlplane_decision",
     add_server=add_server,
+    add_server_report=add_server_report,
+    answers=answers,
+    failure=failure,
     gate=gate,
+    machines=machines,
     maintain_virt_node=maintain_virt_node,
     replace_controller=replace_controller,
     replace_server=replace_server,

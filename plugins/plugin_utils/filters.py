@@ -33,7 +33,7 @@ def decision_module(name: str, **decisions: Function) -> type:
     :arg decisions: functions by the name of their decision; each gets the input of the filter and the other arguments.
     """
 
-    def decide(given: t.Any, decision: str, *arguments: t.Any, **options: t.Any) -> t.Any:
+    def decide(given: t.Any, decision: str, /, *arguments: t.Any, **options: t.Any) -> t.Any:
         if decision not in decisions:
             raise InputError(f"{name}: unknown decision {decision!r}; expected one of {', '.join(decisions)}.")
         return _call(f"{name} {decision}", decisions[decision], given, *arguments, **options)
@@ -41,7 +41,7 @@ def decision_module(name: str, **decisions: Function) -> type:
     return filter_module(name, decide)
 
 
-def _call(name: str, function: Function, *arguments: t.Any, **options: t.Any) -> t.Any:
+def _call(name: str, function: Function, /, *arguments: t.Any, **options: t.Any) -> t.Any:
     try:
         return function(*arguments, **options)
     except FootprintError as error:

@@ -36,6 +36,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         (FOUND, {"metal1": []}, {"c1": "metal2"}, "lab"),
         lambda found: found["steps"] == [] and found["places"] == {"c1": "metal1"} and found["listed"],
     ),
+    "controlplane_decision add_server_report": (
+        {"before": "quorum", "listed": []},
+        ("restart",),
+        lambda found: found == ["high availability was restart and is quorum"],
+    ),
     "clock_skew": (
         {"c1": {"offset_seconds": 0.0, "uncertainty_seconds": 0.1}, "c2": {"offset_seconds": -9.0, "uncertainty_seconds": 0.1}},
         (2.0,),
@@ -45,6 +50,16 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         {"projects": [{"name": "red"}]},
         (HOSTVARS, [], {"projects": []}),
         lambda found: found["lines"] == ["projects: create red"] and found["actions"]["projects"][0]["name"] == "red",
+    ),
+    "controlplane_decision answers": (
+        {"vms": [{"item": "metal1", "vms": [1]}, {"item": "metal2", "failed": True, "msg": "no libvirt"}]},
+        (),
+        lambda found: found == {"found": {"metal1": {"vms": [1]}, "metal2": {}}, "errors": {"metal2": "no libvirt"}},
+    ),
+    "controlplane_decision failure": (
+        {"msg": "One or more items failed", "results": [{"item": {"name": "web"}, "failed": True, "msg": "is on."}, {"item": "db"}]},
+        (),
+        lambda found: found == "web: is on.",
     ),
     "controlplane_decision gate": (
         LOOKS,
@@ -57,6 +72,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         [{"tls": "off", "tls_written": "off"}, None],
         (True,),
         lambda found: found == {"wanted": True, "steps": ["both", "on"], "changing": True},
+    ),
+    "host_values": (
+        {"c1": {"found": {"vms": [1]}}, "c2": {"found": {}}, "c3": {}},
+        ("found.vms", [], ["c1", "c2", "c3"]),
+        lambda found: found == {"c1": [1], "c2": [], "c3": []},
     ),
     "service_decision keystone_keys": ({"c1": {"fingerprints": {}}}, (), lambda found: found["action"] == "create" and found["leader"] == "c1"),
     "cloud_decision kolla": (
@@ -82,6 +102,13 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
     "metal_decision discovery_step": ("metal1", ("off",), lambda found: found == {"action": "boot", "reason": "it is off"}),
     "metal_decision install_plan": ({"metal1": {}}, (["metal1"],), lambda found: "no server has the key install" in found["error"]),
     "metal_decision install_step": ("metal1", ("off",), lambda found: found == {"action": "boot", "reason": "it is off"}),
+    "controlplane_decision machines": (
+        {"metal1": {"here": {"machine_id": "1"}}, "metal2": {"here": {"machine_id": "2"}}, "metal3": {}, "metal4": {"here": {"machine_id": ""}}},
+        ({"metal1": "192.0.2.11", "metal2": ""},),
+        lambda found: (
+            found == [{"machine_id": "1", "name": "metal1", "address": "192.0.2.11"}, {"machine_id": "2", "name": "metal2", "address": "metal2"}]
+        ),
+    ),
     "controlplane_decision maintain_virt_node": (
         LOOKS,
         (["metal1"], [], "metal1", {"": MEMBERS}, FOUND["metal1"], {"c1": "metal1"}),
@@ -115,7 +142,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
     "service_decision rabbitmq": ({"c1": None}, ({"c1": "rabbit@c1"},), lambda found: found["action"] == "refuse" and found["reason"]),
     "controlplane_decision replace_controller": (
         {"name": "c1"},
-        (MEMBERS, {"c1": "metal1"}, ["metal1"], LOOKS, {"metal1": {"vms": FOUND["metal1"], "records": []}}),
+        (MEMBERS, {"c1": "metal1"}, ["metal1"], LOOKS, {"metal1": {"vms": FOUND["metal1"], "replacements": []}}),
         lambda found: not found["ok"] and found["source"] == "metal1" and "needs 1" in found["why"][0],
     ),
     "controlplane_decision rolling_restart": (LOOKS, (MEMBERS, "restart", "galera"), lambda found: not found["ok"] and found["why"]),
@@ -186,6 +213,10 @@ def test_filter_names_itself_when_it_cannot_read_its_input(name: str) -> None:
     given, arguments = ELSE[name]
     with pytest.raises(AnsibleFilterError, match=name.replace(" ", r"\b.*\b")):
         call(name, given, *arguments)
+
+
+def test_values_of_a_loop_are_those_of_its_hosts() -> None:
+    assert call("host_values", [{"item": "c1", "state": 1}, {"item": "c2", "unreachable": True}], "state", {}) == {"c1": 1, "c2": {}}
 
 
 def test_bad_conditions_are_named() -> None:
