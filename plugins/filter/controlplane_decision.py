@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import decision_module
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import decision_module, imported
 
 DOCUMENTATION = r"""
 name: controlplane_decision
@@ -32,7 +32,7 @@ options:
     description: V(gate) decides whether a member may be changed now, each other decision what the playbook of its name does.
     type: str
     required: true
-    choices: [add_server, add_server_report, answers, failure, gate, machines, maintain_virt_node, replace_controller, replace_server, rolling_restart]
+    choices: [add_server, answers, failure, gate, machines, maintain_virt_node, moves_report, replace_controller, replace_server, rolling_restart]
 """
 
 EXAMPLES = r"""
@@ -77,34 +77,6 @@ def add_server(
     return {**todo, "listed": listed_elsewhere(todo["places"], controllers)}
 
 
-def add_server_report(
-    result: Values, before: str, done: t.Sequence[t.Sequence[Values]] = (), written: Values | None = None
-) -> list[str]:
-    """Return the lines about a run; see :func:`plan_add_server.report`.
-
-    :arg result: of :func:`add_server` after the moves.
-    :arg before: the grade before them.
-    :arg done: the moves of each server.
-    """
-    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_add_server import report
-
-    return report(before, result["before"], result["listed"], [one for moves in done for one in moves], written)
-
-
-def answers(results: t.Mapping[str, t.Sequence[Values]], partly: str = "") -> dict[str, dict[str, t.Any]]:
-    """Return what hosts answered to several questions, and the reason for each that did not; see :func:`plan_controlplane.answers`."""
-    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane
-
-    return plan_controlplane.answers(results, partly)
-
-
-def failure(result: Values) -> str:
-    """Return why a task of the maintenance failed; see :func:`plan_maintenance.failure`."""
-    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_maintenance
-
-    return plan_maintenance.failure(result)
-
-
 def gate(
     looks: Looks, members: Members, services: t.Sequence[str] = (), skipped: t.Sequence[str] = (), wanted: Values | None = None, spare: bool = False
 ) -> dict[str, t.Any]:
@@ -119,13 +91,6 @@ def gate(
     from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_health import parse_wanted
 
     return check_gate(members, looks, services, skipped, parse_wanted(wanted or {}), spare).as_dict()
-
-
-def machines(identities: t.Mapping[str, Values], addresses: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
-    """Return the machine of each server; see :func:`model_server_replacement.machines`."""
-    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import model_server_replacement
-
-    return model_server_replacement.machines(identities, addresses)
 
 
 def maintain_virt_node(
@@ -305,12 +270,12 @@ def _journal(schema: t.Any, text: str, variable: str) -> dict[str, t.Any] | None
 FilterModule = decision_module(
     "controlplane_decision",
     add_server=add_server,
-    add_server_report=add_server_report,
-    answers=answers,
-    failure=failure,
+    answers=imported("_controlplane.plan_controlplane", "answers"),
+    failure=imported("_controlplane.plan_maintenance", "failure"),
     gate=gate,
-    machines=machines,
+    machines=imported("_controlplane.model_server_replacement", "machines"),
     maintain_virt_node=maintain_virt_node,
+    moves_report=imported("_controlplane.plan_add_server", "report"),
     replace_controller=replace_controller,
     replace_server=replace_server,
     rolling_restart=rolling_restart,

@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
+import importlib
 import typing as t
 
 from ansible.errors import AnsibleFilterError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError
 
 Function = t.Callable[..., t.Any]
+_UTILS = "ansible_collections.reduced.footprint.plugins.module_utils"
 
 
 def filter_module(name: str, function: Function) -> type:
@@ -25,6 +27,11 @@ def filter_module(name: str, function: Function) -> type:
             return {name: lambda *arguments, **options: _call(name, function, *arguments, **options)}
 
     return FilterModule
+
+
+def imported(module: str, name: str) -> Function:
+    """Return a function below ``module_utils`` that is imported when it is called: Ansible loads the files of all filters for each task with one."""
+    return lambda *arguments, **options: getattr(importlib.import_module(f"{_UTILS}.{module}"), name)(*arguments, **options)
 
 
 def decision_module(name: str, **decisions: Function) -> type:

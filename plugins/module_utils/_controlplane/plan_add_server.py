@@ -54,21 +54,22 @@ def steps(
 
 
 def report(
-    before: str, after: str, listed: t.Sequence[t.Mapping[str, t.Any]], done: t.Sequence[t.Mapping[str, t.Any]], written: t.Mapping[str, t.Any] | None
+    result: t.Mapping[str, t.Any], before: str, done: t.Iterable[t.Sequence[t.Mapping[str, t.Any]]] = (), written: t.Mapping[str, t.Any] | None = None
 ) -> list[str]:
     """Return the lines about a run: its moves, the grades, what clients noticed, and what has to be changed in the inventory.
 
-    :arg listed: see :func:`listed_elsewhere`.
-    :arg done: ``step`` and the result ``moved`` of each move.
+    :arg result: of :func:`steps` after the moves, with ``listed``, see :func:`listed_elsewhere`.
+    :arg before: the grade before them.
+    :arg done: for each server ``step`` and the result ``moved`` of its moves.
     :arg written: the report of the write probe.
     """
-    lines = [_done(one["step"], one["moved"]) for one in done]
-    lines.append(f"high availability was {before} and is {after}")
+    lines = [_done(one["step"], one["moved"]) for moves in done for one in moves]
+    lines.append(f"high availability was {before} and is {result['before']}")
     if written and written.get("largest_gap_seconds") is not None:
         lost = "an unknown number of" if written["rows_lost"] is None else written["rows_lost"]
         gap = f"{written['largest_gap_seconds']} s at {written['largest_gap_at']}"
         lines.append(f"clients: {written['rows']} rows written in {written['seconds']} s, {lost} lost, largest write gap {gap}")
-    return lines + [one["text"] for one in listed]
+    return lines + [one["text"] for one in result["listed"]]
 
 
 def _done(step: t.Mapping[str, t.Any], moved: t.Mapping[str, t.Any]) -> str:

@@ -36,7 +36,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         (FOUND, {"metal1": []}, {"c1": "metal2"}, "lab"),
         lambda found: found["steps"] == [] and found["places"] == {"c1": "metal1"} and found["listed"],
     ),
-    "controlplane_decision add_server_report": (
+    "controlplane_decision moves_report": (
         {"before": "quorum", "listed": []},
         ("restart",),
         lambda found: found == ["high availability was restart and is quorum"],

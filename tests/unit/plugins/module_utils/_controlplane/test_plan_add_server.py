@@ -99,7 +99,8 @@ def test_the_report_has_the_moves_and_what_clients_noticed(lost: t.Any, text: st
     written = {"rows": 9, "seconds": 4.5, "rows_lost": lost, "largest_gap_seconds": 1.25, "largest_gap_at": "2026-01-01T00:00:00Z"}
     moved = {"method": "live", "downtime_seconds": 0.26, "bytes": 7}
     listed = listed_elsewhere({"c2": "metal3"}, {"c2": "metal1"})
-    assert report("restart", "quorum", listed, [{"step": step, "moved": moved}, {"step": step, "moved": {}}], written) == [
+    result = {"before": "quorum", "listed": listed}
+    assert report(result, "restart", [[{"step": step, "moved": moved}], [{"step": step, "moved": {}}]], written) == [
         "c2 moved from metal1 to metal3 (live, 0.3 s down, 7 bytes)",
         "c2 moved from metal1 to metal3 (?, 0.0 s down, 0 bytes)",
         "high availability was restart and is quorum",
@@ -107,4 +108,4 @@ def test_the_report_has_the_moves_and_what_clients_noticed(lost: t.Any, text: st
         listed[0]["text"],
     ]
     for without in ({}, {**written, "largest_gap_seconds": None}, None):
-        assert report("quorum", "quorum", [], [], without) == ["high availability was quorum and is quorum"]
+        assert report({"before": "quorum", "listed": []}, "quorum", [[]], without) == ["high availability was quorum and is quorum"]
