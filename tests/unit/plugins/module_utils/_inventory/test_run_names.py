@@ -50,7 +50,7 @@ def test_an_inventory_that_is_shared_with_kolla_ansible_is_accepted():
         ("cinder_port", "-1", ["cinder_port"]),
         ("cinder_port", "https", ["cinder_port"]),
         ("cinder_port", True, ["cinder_port"]),
-        ("load_balancer_frontends", [{"name": "a", "port": 1}, {"port": 70000, "check_port": 0}], [f"load_balancer_frontends[1].{key}" for key in ("port", "check_port")]),
+        ("x_frontends", [{"name": "a", "port": 1}, {"port": 70000, "check_port": 0}], ["x_frontends[1].port", "x_frontends[1].check_port"]),
     ],
 )
 def test_ports_out_of_range_are_named(name, value, paths):
