@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import decision_module
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import decision_module, imported
 
 DOCUMENTATION = r"""
 name: service_decision
@@ -27,11 +27,11 @@ options:
     required: true
   decision:
     description:
-      - V(keystone_keys) finds the member whose Fernet keys the others get, V(ovn_database) the members that create or join the databases, V(rabbitmq) the
+      - V(fetched_from) lists the members from which backups are fetched, V(keystone_keys) finds the member whose Fernet keys the others get, V(ovn_database) the members that create or join the databases, V(rabbitmq) the
         member that must start first.
     type: str
     required: true
-    choices: [keystone_keys, ovn_database, rabbitmq]
+    choices: [fetched_from, keystone_keys, ovn_database, rabbitmq]
 """
 
 EXAMPLES = r"""
@@ -96,4 +96,10 @@ def rabbitmq(
     return decide(members, nodes, force or None, tuple(gone or ()), tuple(witnesses or ())).as_dict()
 
 
-FilterModule = decision_module("service_decision", keystone_keys=keystone_keys, ovn_database=ovn_database, rabbitmq=rabbitmq)
+FilterModule = decision_module(
+    "service_decision",
+    fetched_from=imported("_galera.plan_backup", "fetched_from"),
+    keystone_keys=keystone_keys,
+    ovn_database=ovn_database,
+    rabbitmq=rabbitmq,
+)

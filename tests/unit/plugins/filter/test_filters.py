@@ -78,6 +78,17 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         ("found.vms", [], ["c1", "c2", "c3"]),
         lambda found: found == {"c1": [1], "c2": [], "c3": []},
     ),
+    "service_decision fetched_from": (
+        [{"item": "c1", "content": "c3NoLWVkMjU1MTkgQUFBQSByb290QGMxCg=="}, {"item": "c2", "content": "c3NoLWVkMjU1MTkgQUFBQg=="}],
+        ({"c1": {}, "c2": {"ansible_host": "192.0.2.2", "ansible_port": "222"}},),
+        lambda found: (
+            found
+            == [
+                {"name": "c1", "host": "c1", "port": 22, "host_keys": ["ssh-ed25519 AAAA"]},
+                {"name": "c2", "host": "192.0.2.2", "port": 222, "host_keys": ["ssh-ed25519 AAAB"]},
+            ]
+        ),
+    ),
     "service_decision keystone_keys": ({"c1": {"fingerprints": {}}}, (), lambda found: found["action"] == "create" and found["leader"] == "c1"),
     "cloud_decision kolla": (
         "[control]\nx\n[network]\n[compute]\n[monitoring]\n[storage]\n[all:children]\ncontrol\n",
