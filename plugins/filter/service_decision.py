@@ -28,10 +28,10 @@ options:
   decision:
     description:
       - V(fetched_from) lists the members from which backups are fetched, V(keystone_keys) finds the member whose Fernet keys the others get, V(ovn_database) the members that create or join the databases, V(rabbitmq) the
-        member that must start first.
+        member that must start first, V(same_authority) compares two certificate authorities.
     type: str
     required: true
-    choices: [fetched_from, keystone_keys, ovn_database, rabbitmq]
+    choices: [fetched_from, keystone_keys, ovn_database, rabbitmq, same_authority]
 """
 
 EXAMPLES = r"""
@@ -102,4 +102,5 @@ FilterModule = decision_module(
     keystone_keys=keystone_keys,
     ovn_database=ovn_database,
     rabbitmq=rabbitmq,
+    same_authority=imported("_certificate.run_certificate", "same_authority"),
 )

@@ -67,8 +67,9 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         lambda found: not found["ok"] and "galera on c1: does not answer" in found["why"],
     ),
     "controlplane_members": (HOSTVARS, (GROUPS,), lambda found: found["galera"] == ["c1"]),
-    "galera_decision": ({"c1": None}, (), lambda found: found["action"] == "refuse" and found["reason"]),
-    "galera_tls_decision": (
+    "galera_decision backup_member": ({"c1": {"ready": True, "clients": 1}}, ("c1",), lambda found: found == "c1"),
+    "galera_decision start": ({"c1": None}, (), lambda found: found["action"] == "refuse" and found["reason"]),
+    "galera_decision tls": (
         [{"tls": "off", "tls_written": "off"}, None],
         (True,),
         lambda found: found == {"wanted": True, "steps": ["both", "on"], "changing": True},
@@ -157,7 +158,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         lambda found: not found["ok"] and found["source"] == "metal1" and "needs 1" in found["why"][0],
     ),
     "controlplane_decision rolling_restart": (LOOKS, (MEMBERS, "restart", "galera"), lambda found: not found["ok"] and found["why"]),
-    "same_authority": (AUTHORITY, ("",), lambda found: found is True),
+    "service_decision same_authority": (AUTHORITY, ("",), lambda found: found is True),
     "controlplane_decision replace_server": (
         {"name": "metal1"},
         (
@@ -201,10 +202,10 @@ def load(name: str) -> t.Any:
 
 
 def test_every_filter_is_called_here() -> None:
-    assert sorted({*(name.partition(" ")[0] for name in CALLS), "galera_backup_member"}) == FILTERS
+    assert sorted({name.partition(" ")[0] for name in CALLS}) == FILTERS
 
 
-@pytest.mark.parametrize("name", ["cloud_decision", "controlplane_decision", "metal_decision", "service_decision"])
+@pytest.mark.parametrize("name", ["cloud_decision", "controlplane_decision", "galera_decision", "metal_decision", "service_decision"])
 def test_each_documented_decision_is_made(name: str) -> None:
     choices = yaml.safe_load(load(name).DOCUMENTATION)["options"]["decision"]["choices"]
     assert sorted(decision for each, unused, decision in (call.partition(" ") for call in CALLS) if each == name) == choices
@@ -250,7 +251,7 @@ def test_the_members_of_each_environment_are_listed() -> None:
 def test_witnesses_are_read_from_the_state_of_their_service() -> None:
     stopped = {"cluster_uuid": "u", "seqno": 3}
     running = {"units": {"garbd@lab.service": {"state": "active"}}, "facts": {}, "problems": []}
-    found = call("galera_decision", {"c1": stopped, "c2": stopped}, None, {"w": running, "v": {}, "x": {"units": {}}})
+    found = call("galera_decision start", {"c1": stopped, "c2": stopped}, None, {"w": running, "v": {}, "x": {"units": {}}})
     assert (found["bootstrap"], found["silence"]) == ("c1", ["w"])
     assert [line.partition(",")[0] for line in found["members"][:3]] == ["w: witness", "v: witness", "x: witness"]
     assert "v: witness, does not answer" in found["members"][1] and "x: witness, stopped" in found["members"][2]
@@ -261,17 +262,15 @@ def test_a_witness_that_an_interrupted_recovery_stopped_is_started_again() -> No
     primary, stopped = {"running": True, "primary": True, "cluster_uuid": "a", "seqno": 1}, {"cluster_uuid": "a", "seqno": 1}
     witness = {"units": {"garbd@lab.service": {"state": "inactive"}}}
     for members, action in (({"c1": primary, "c2": stopped}, "join"), ({"c1": primary, "c2": primary}, "none"), ({"c1": stopped, "c2": stopped}, "bootstrap")):
-        found = call("galera_decision", members, None, {"w": witness, "v": {}, "x": {"units": {}}})
+        found = call("galera_decision start", members, None, {"w": witness, "v": {}, "x": {"units": {}}})
         assert (found["action"], found["silence"], found["wake"]) == (action, [], ["w"])
-    refused = call("galera_decision", {"c1": stopped, "c2": None}, None, {"w": witness})
+    refused = call("galera_decision start", {"c1": stopped, "c2": None}, None, {"w": witness})
     assert (refused["action"], refused["wake"]) == ("refuse", [])
 
 
 def test_backup_member_that_does_not_serve_is_refused() -> None:
     with pytest.raises(AnsibleFilterError, match="c1"):
-        call("galera_backup_member", {"c1": None}, "c1")
-    with pytest.raises(AnsibleFilterError, match="galera_backup_member"):
-        call("galera_backup_member", 17)
+        call("galera_decision backup_member", {"c1": None}, "c1")
 
 
 def test_addresses_of_members_come_from_the_filter_only() -> None:
