@@ -75,7 +75,7 @@ def ovn_database(
     """
     from ansible_collections.reduced.footprint.plugins.module_utils._ovn import plan_ovn
 
-    members = {name: facts["databases"] if facts else None for name, facts in looks.items()}
+    members = {name: facts["databases"] if (facts := looks.get(name)) else None for name in addresses}
     return plan_ovn.decide_all(members, addresses, force or "", tuple(gone or ()), started)
 
 
@@ -92,7 +92,7 @@ def rabbitmq(
     """
     from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import Member, decide
 
-    members = {name: Member.from_facts(name, nodes[name], facts) if facts else None for name, facts in looks.items()}
+    members = {name: Member.from_facts(name, node, facts) if (facts := looks.get(name)) else None for name, node in nodes.items()}
     return decide(members, nodes, force or None, tuple(gone or ()), tuple(witnesses or ())).as_dict()
 
 
