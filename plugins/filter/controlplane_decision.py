@@ -32,7 +32,7 @@ options:
     description: V(gate) decides whether a member may be changed now, each other decision what the playbook of its name does.
     type: str
     required: true
-    choices: [add_server, answers, failure, gate, machines, maintain_virt_node, moves_report, replace_controller, replace_server, rolling_restart]
+    choices: [add_server, answers, clocks, failure, gate, machines, maintain_virt_node, moves_report, replace_controller, replace_server, rolling_restart]
 """
 
 EXAMPLES = r"""
@@ -271,6 +271,7 @@ FilterModule = decision_module(
     "controlplane_decision",
     add_server=add_server,
     answers=imported("_controlplane.plan_controlplane", "answers"),
+    clocks=imported("_controlplane.plan_clock", "clock_skew"),
     failure=imported("_controlplane.plan_maintenance", "failure"),
     gate=gate,
     machines=imported("_controlplane.model_server_replacement", "machines"),

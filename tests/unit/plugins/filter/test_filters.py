@@ -41,7 +41,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         ("restart",),
         lambda found: found == ["high availability was restart and is quorum"],
     ),
-    "clock_skew": (
+    "controlplane_decision clocks": (
         {"c1": {"offset_seconds": 0.0, "uncertainty_seconds": 0.1}, "c2": {"offset_seconds": -9.0, "uncertainty_seconds": 0.1}},
         (2.0,),
         lambda found: not found["ok"] and (found["ahead"], found["behind"]) == ("c1", "c2"),
