@@ -49,7 +49,7 @@ from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.display import Display
-from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_names
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import plan_names, run_names
 
 _SPECS = os.path.join(os.path.dirname(__file__), "..", "..", "playbooks", "argument_specs")
 #: The specification of variables that all playbooks have in common.
@@ -75,13 +75,14 @@ class LookupModule(LookupBase):
             # names that begin with footprint_ are checked with those of roles
             unknown += complaints(name, mine, variables or {}) if name != _SHARED else []
             options.update(mine)
-        hosts = (variables or {}).get("hostvars") or {}
-        errors, warnings = run_names.unknown_variables({name: hosts[name] for name in hosts}, run_names.known_variables())
+        hostvars = (variables or {}).get("hostvars") or {}
+        hosts, known = {name: hostvars[name] for name in hostvars}, run_names.known_variables()
+        errors, warnings = run_names.unknown_variables(hosts, known)
         for message in warnings:
             Display().warning(message)
         unknown += errors
         given = {name: self._templar.template(variables[name]) for name in options if name in (variables or {})}
-        return [{"options": options, "unknown": unknown, "invalid": invalid(options, given)}]
+        return [{"options": options, "unknown": unknown, "invalid": [*invalid(options, given), *invalid_ports(hosts, known)]}]
 
 
 def invalid(options: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> list[str]:
@@ -98,6 +99,20 @@ def invalid(options: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> lis
                 message = message.replace(str(type(value)), repr(str(value)))
         found.append(f"{message}.")
     return found
+
+
+def invalid_ports(hosts: t.Mapping[str, t.Mapping[str, t.Any]], known: plan_names.Known) -> list[str]:
+    """Return a message for each port in variables of roles that is out of range. Argument specifications have no ranges."""
+    ports = {name for names in known.values() for name in names if name.endswith(("_port", "_frontends"))}
+    found: dict[str, None] = {}
+    for variables in hosts.values():
+        for name in sorted(ports.intersection(variables)):
+            try:
+                found.update(dict.fromkeys(plan_names.invalid_ports(variables[name], name)))
+            except AnsibleError:
+                # it refers to what is known later, such as facts
+                continue
+    return list(found)
 
 
 def complaints(playbook: str, options: t.Mapping[str, t.Any], given: t.Iterable[str]) -> list[str]:

@@ -39,6 +39,10 @@ FILES = {
     "variables/group_vars/all.yml": "expert_mode: true\nvirt_guests_strct: true\ngalera_exporter_port: 1\n"
     "footprint_other_variables: [galera_mine_*]\ngalera_mine_port: 1\n",
     "variables/host_vars/c1.yml": "galera_setings: {}\n",
+    "ports/nodes.yml": NODES,
+    # what is known later is not refused
+    "ports/group_vars/all.yml": "expert_mode: true\nload_balancer_frontends: [{name: a, port: 80, check_port: 0}]\nnova_port: '{{ ansible_facts.later }}'\n"
+    "glance_port: \"{{ lookup('ansible.builtin.file', '/missing') }}\"\n",
     "emulated/nodes.yml": NODES.replace("roles: [controller]", "roles: [controller], hypervisor: qemu"),
     "metal/nodes.yml": NODES + "  metal3: {ansible_host: 127.0.0.11, roles: [virt], bmc: {address: 127.0.0.12, user: operator, secret: bmc/metal3}}\n",
     "caller/.keep": "",
@@ -57,6 +61,13 @@ RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (
             "virt_guests_strct: is not a variable of this collection (set for metal1 and 2 more). Did you mean virt_guests_strict?",
             "galera_setings: is not a variable of this collection (set for c1). Did you mean galera_settings?",
+        ),
+    ),
+    "ports out of range": (
+        ("deploy_controllers", "-i", "ports/nodes.yml", "-e", "cinder_port=99999"),
+        (
+            "cinder_port: '99999' is not a port. Use a number from 1 to 65535.",
+            "load_balancer_frontends[0].check_port: 0 is not a port. Use a number from 1 to 65535.",
         ),
     ),
     "misspelt variable with -e": (

@@ -78,6 +78,22 @@ def unknown_variable(name: str, known: Known) -> tuple[str, bool] | None:
     return hint, bool(near) or prefix == "footprint"
 
 
+def invalid_ports(value: t.Any, path: str) -> t.Iterator[str]:
+    """Yield a message for each value that is not a port, of what has a name that ends with ``port``.
+
+    :arg value: a port, or mappings and lists that contain some.
+    """
+    if isinstance(value, t.Mapping):
+        for key, inner in value.items():
+            yield from invalid_ports(inner, f"{path}.{key}")
+    elif isinstance(value, (list, tuple)):
+        for number, inner in enumerate(value):
+            yield from invalid_ports(inner, f"{path}[{number}]")
+    # nothing, and what is not known yet, are other types
+    elif path.endswith("port") and isinstance(value, (str, int, float)) and value != "" and not (str(value).isdecimal() and 0 < int(value) < 65536):
+        yield str(InputError(f"{value!r} is not a port.", path, "Use a number from 1 to 65535."))
+
+
 def check_settings(settings: t.Mapping[str, t.Any], path: str, known: Known, real: t.Callable[[str], str] = str) -> None:
     """Check the settings of a topology: those below a service, and variables.
 
