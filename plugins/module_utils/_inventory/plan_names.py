@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fiel
 #: Variable with the names (``fnmatch`` patterns) of variables with the prefix of a role of this collection that others use.
 OTHERS = "footprint_other_variables"
 #: Keys of a server that are read by this collection; all other keys are host variables.
-SERVER_KEYS = ("roles", "node_roles", "vms", "node_capacity", "bmc", "hardware", "install")
+SERVER_KEYS = ("roles", "node_roles", "vms", "vm_defaults", "node_capacity", "bmc", "hardware", "install")
 #: Variables of the collection that belong to no role.
 COMMON = frozenset(
     ("footprint_addresses", "footprint_allow_list", "footprint_allowed", "footprint_cluster", "footprint_components", "footprint_environment")
