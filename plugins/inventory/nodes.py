@@ -8,8 +8,7 @@ DOCUMENTATION = r"""
 name: nodes
 short_description: Physical servers and the virtual machines on them as ordinary hosts
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
+author: [reduced.footprint authors (@reduced-footprint)]
 description:
   - Reads the physical servers, their roles and the virtual machines of each (its VM details), and adds B(all of them as ordinary
     hosts) to groups named after their roles. A play on the group C(controller) works for physical and virtual controllers alike.
@@ -35,9 +34,7 @@ notes:
   - O(cluster), O(environment), O(dhcp_leases), O(libvirt_uri), O(discover_network) and O(exclude_addresses) may be templates, for example
     lookups of the environment. They are rendered before any host is known.
   - Sources are read in the order of the command line, those of a directory in the order of their names. Hosts of later ones are not available.
-extends_documentation_fragment:
-  - constructed
-  - inventory_cache
+extends_documentation_fragment: [constructed, inventory_cache]
 options:
   plugin:
     description: Name of this plugin.
@@ -230,9 +227,8 @@ from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructa
 from ansible.utils.vars import combine_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, Problems, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_problems import Problems
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_inventory, run_names
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import run_topology
 
@@ -248,9 +244,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def parse(self, inventory: t.Any, loader: t.Any, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
-        config = self._read_config_data(path)
         problems = Problems()
         try:
+            config = self._read_config_data(path)
             for key in config:
                 problems.call(check_known, {key: None}, sorted(self.option_definitions), "", "")
             problems.call(self._populate, path, cache, problems)
@@ -259,11 +255,19 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         except FootprintError as error:
             # Ansible continues without the file; the playbooks do not
             run_names.READ[os.path.abspath(path)] = str(error)
-            if constants.INVENTORY_ANY_UNPARSED_IS_FAILED:
-                # Ansible would end here as well, with the message twice among its own texts and without it in the last one
-                self.display.error(f"{path}: {error}", wrap_text=False)
-                raise SystemExit(1) from None
+            self._end(f"{path}: {error}")
             raise AnsibleParserError(f"{path}: {error}") from None
+        except AnsibleParserError as error:
+            # invalid YAML; only its cause has the line
+            if run_names.is_ours(path) and error.__context__:
+                self._end(error.__context__)
+            raise
+
+    def _end(self, error: str | BaseException) -> None:
+        """End as Ansible would if every file must be valid, but with the error as the last line, and not twice among other texts."""
+        if constants.INVENTORY_ANY_UNPARSED_IS_FAILED:
+            self.display.error(error)
+            raise SystemExit(1) from None
 
     def _populate(self, path: str, cache: bool, problems: Problems) -> None:
         wanted = run_topology.parse({key: self.get_option(key) for key in run_topology.KEYS}, list(self._included(path)))
@@ -275,6 +279,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         run_topology.check_vms(wanted, plan, named, {item.name for item in servers}, problems)
         if problems.found:
             return
+        run_names.SLIPS.update(plan.slips)
         laid = self._lay(wanted, plan)
         lookup = self._lookup()
         found = self._addresses(plan, lookup, path, cache)
@@ -287,9 +292,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         for host in mine:
             self._add(host)
         done = {host.name for host in mine}
-        for name in laid.variables:
-            if name not in done:
-                self._complete(name, laid)
+        for name in (one for one in laid.variables if one not in done):
+            self._complete(name, laid)
 
     def _included(self, path: str) -> t.Iterator[tuple[str, t.Any]]:
         """Name and content of each included file."""
@@ -325,9 +329,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _complete(self, name: str, laid: run_topology.Laid) -> None:
         """Add groups and variables of the topology to a host of another source; its own variables are kept."""
         host = self.inventory.hosts[name]
-        for group, members in laid.groups.items():
-            if name in members:
-                self.inventory.add_host(name, group=self.inventory.add_group(self._sanitize_group_name(group)))
+        for group in (group for group, members in laid.groups.items() if name in members):
+            self.inventory.add_host(name, group=self.inventory.add_group(self._sanitize_group_name(group)))
         for key, value in laid.variables[name].items():
             if key not in host.vars or key in (run_topology.TOPOLOGY, run_topology.ENVIRONMENTS):
                 before = host.vars.get(key) if key == run_topology.ENVIRONMENTS else None
@@ -367,13 +370,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _addresses(self, plan: run_inventory.Inventory, lookup: run_inventory.Lookup, path: str, cache: bool) -> dict[str, run_inventory.Found]:
         self.load_cache_plugin()
         key = self.get_cache_key(path)
-        reads_cache = cache and self.get_option("cache")
         wanted = run_inventory.signature(plan, lookup)
-        if reads_cache:
-            try:
-                kept = self._cache[key]
-            except KeyError:
-                kept = None
+        if cache and self.get_option("cache"):
+            kept = self._cache.get(key)
             # the cache is invalid if a VM was added or removed, its NICs or its address changed, or other sources are asked
             if isinstance(kept, dict) and kept.get("wanted") == wanted:
                 return {name: run_inventory.Found(*entry) for name, entry in kept["found"].items()}

@@ -14,11 +14,11 @@ import pathlib
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError, kind_of
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, Problems, RefusedError, kind_of
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_json_text import parse_json
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_problems import Problems
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import DIRECTORY, environment_name
-from ansible_collections.reduced.footprint.plugins.module_utils._inventory import io_addresses, model_hardware, plan_addresses, plan_details, plan_places, plan_unique
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_WITNESS
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import io_addresses, model_hardware, model_inventory, plan_addresses, plan_details, plan_places, plan_witness
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.model_inventory import VIRT_ROLE, Inventory, Machine, Server
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.plan_addresses import Found, Table
 from ansible_collections.reduced.footprint.plugins.module_utils._power import model_bmc
@@ -116,7 +116,7 @@ def parse(cluster: str, servers: t.Sequence[Server], problems: Problems | None =
     """
     found = problems or Problems()
     machines: list[Machine] = []
-    complete = []
+    complete, slips = [], {}
     for item in servers:
         vms, parsed, errors = plan_details.parse(item.vms, f"{item.path}.vms", cluster, item.defaults)
         found.found += errors
@@ -130,13 +130,38 @@ def parse(cluster: str, servers: t.Sequence[Server], problems: Problems | None =
             )
         complete.append(dataclasses.replace(item, vms=vms))
         machines.extend(Machine(vm, complete[-1]) for vm in parsed)
+        slips[item.name] = tuple(dict.fromkeys(_slips(item, parsed)))
     if not found.found:
         # parts that could not be read would be missing here
-        found.call(plan_unique.refuse_duplicates, complete, machines)
-        found.call(plan_unique.check_witnesses, complete, machines)
+        found.call(model_inventory.refuse_duplicates, complete, machines)
+        found.call(_check_witnesses, complete, machines)
     if problems is None:
         found.check()
-    return Inventory(cluster, tuple(complete), tuple(machines))
+    return Inventory(cluster, tuple(complete), tuple(machines), slips)
+
+
+def _check_witnesses(servers: t.Sequence[Server], machines: t.Sequence[Machine]) -> None:
+    found = [plan_witness.Machine(item.name, "", item.roles, f"{item.path}.roles") for item in servers]
+    found += [plan_witness.Machine(one.vm.name, one.server.name, one.vm.roles, f"{one.vm.path}.roles") for one in machines]
+    plan_witness.check_places(
+        [one for one in found if ROLE_WITNESS in one.roles], [one for one in found if "controller" in one.roles]
+    )
+
+
+def _slips(item: Server, vms: t.Sequence[VmDetails]) -> t.Iterator[str]:
+    entries = plan_details.as_list(item.vms, "vms") if vms else ()
+    for vm in vms:
+        parts = [(f"{kind}[{index}].", part.free) for kind in ("nics", "disks") for index, part in enumerate(getattr(vm, kind))]
+        details = [f"{where}{key}" for where, free in [("", vm.free), *parts] for key in free]
+        if details:
+            # imported only if needed: jinja2 and lxml slow down every run
+            from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.run_blame import unknown_details
+
+            problems = Problems()
+            for detail in details:
+                problems.call(unknown_details, vm, [detail])
+            layers = [plan_details.Layer(vm.path, entries[int(vm.path[:-1].rpartition("[")[2])]), *(item.defaults or ())]
+            yield from (str(plan_details.at_origin(error, layers)) for error in problems.found)
 
 
 def find_addresses(

@@ -10,12 +10,11 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, Problems, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import SLIP, check_known, near_miss
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_problems import Problems
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE, ROLE_VIRT
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_roles import wants_nested
-from ansible_collections.reduced.footprint.plugins.module_utils._inventory import plan_names, plan_values
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import plan_names
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.run_inventory import Host, Inventory, Server
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_topology, plan_environments, plan_layers, plan_topology
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_networks import NETWORKS
@@ -97,7 +96,7 @@ def check_names(
         for key, value in item.variables.items():
             problems.call(plan_names.check_server, [key], item.path, known)
             if key == "ansible_host" or key.startswith(tuple(known)):
-                problems.found += plan_values.invalid_addresses(value, f"{item.path}.{key}")
+                problems.found += plan_names.invalid_addresses(value, f"{item.path}.{key}")
         for index, role in enumerate(item.roles):
             problems.call(plan_names.check_role, role, f"{item.path}.roles[{index}]", known_roles(topology), bool(topology.roles))
     for path, settings in (("configs", topology.configs), ("global_configs", topology.global_configs)):
