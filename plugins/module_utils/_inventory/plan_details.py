@@ -67,7 +67,8 @@ def complete(entry: t.Any, path: str, defaults: t.Sequence[Layer], cluster: str)
         same = {key for keys in (CPU_KEYS, RAM_KEYS) if any(layer.get(key) not in _EMPTY for key in keys) for key in keys}
         values = _over({key: value for key, value in values.items() if key not in same}, layer)
     network = {key: values.pop(key, None) for key in _NETWORK}
-    if isinstance(values.get("address"), str) and "/" in values["address"]:
+    # without an id there is no MAC address; parse_vms reports it
+    if isinstance(values.get("address"), str) and "/" in values["address"] and values.get("id") not in _EMPTY:
         if values.get("network_config") not in _EMPTY:
             raise InputError("is derived from an address with a prefix.", f"{path}.network_config", "Remove it, or the prefix of the address.")
         interface, network_config = _network(values, network, path, cluster)
@@ -92,7 +93,8 @@ def _address(value: t.Any, path: str, network: t.Any = None) -> str:
         found = ipaddress.ip_address(value if isinstance(value, str) else "")
     except ValueError as error:
         raise InputError(f"{shown(value)} is not an IP address.", path, "Write an address such as 192.0.2.1.") from error
-    if network is not None and found not in network:
+    # the link-local address of a router is in no network
+    if network is not None and found not in network and not found.is_link_local:
         raise InputError(f"{found} is not in the network {network} of the address.", path, "Correct the gateway, or the prefix of the address.")
     return str(found)
 
@@ -107,7 +109,7 @@ def _network(values: t.Mapping[str, t.Any], network: t.Mapping[str, t.Any], path
     ends = (interface.network.network_address, *([interface.network.broadcast_address] if interface.version == 4 else []))
     if interface.network.num_addresses > 2 and interface.ip in ends:
         raise InputError(f"{interface} is the address of the network, or its broadcast address.", f"{path}.address", "Use the address of a host.")
-    vm_id = parse_name(values.get("id"), f"{path}.id")
+    vm_id = parse_name(values["id"], f"{path}.id")
     nics = parse_nics(values.get("nics"), f"{path}.nics", lambda key: nic_mac(cluster, vm_id, key))
     if not nics:
         raise InputError("has a prefix, which is for the first NIC, but the VM has no NIC.", f"{path}.address", "Add nics, e.g. [{bridge: br-admin}].")

@@ -105,6 +105,11 @@ def test_address_with_a_prefix_becomes_the_network_configuration_of_the_first_ni
     assert [machine.vm.address for machine in read(ADDRESS).machines] == ["192.0.2.21", "2001:db8::2", "192.0.2.23", None]
 
 
+def test_router_with_a_link_local_address() -> None:
+    found = vms("servers: {m: {roles: [virt], vms: [{id: c1, nics: [{bridge: b}], address: '2001:db8::2/64', gateway: 'fe80::1'}]}}")
+    assert found["c1"]["network_config"]["ethernets"]["nic0"]["routes"] == [{"to": "::/0", "via": "fe80::1"}]
+
+
 def test_complete_details_are_read_again_unchanged() -> None:
     """Playbooks read the variables of a server again."""
     complete = {"metal1": {"roles": ["virt"], "vms": list(vms(ADDRESS).values())}}
@@ -174,4 +179,7 @@ def test_an_error_hides_no_other_and_causes_none() -> None:
     assert len(errors(text.replace("VM", "nics: [{bridge: -}], address: 192.0.2.2/24"))) == 1
     assert len(errors(text.replace("VM", "nics: [{bridge: b}], address: 192.0.2.256/24, gateway: 192.0.2.3"))) == 1
     assert len(errors(text.replace("id: c1, VM", "idd: c1"))) == 1
+    assert errors(text.replace("id: c1, VM", "idd: c1, nics: [{bridge: b}], address: 192.0.2.2/24")) == [
+        "servers.metal1.vms[0].idd: is not a known key. Did you mean id?"
+    ]
     assert len(errors(text.replace("id: c1, VM", "id: -1, nics: [{bridge: b}], address: 192.0.2.2/24"))) == 1
