@@ -48,6 +48,7 @@ import typing as t
 
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.common.parameters import remove_values
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.display import Display
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import plan_names, run_names
@@ -104,7 +105,7 @@ class LookupModule(LookupBase):
                 found += [f"{error.path} ({where}): {error.message} {error.hint}" for error in addresses]
                 if value and isinstance(value, str) and options and options[name].get("type") == "list" and not _ONE.match(name):
                     # the specification accepts comma-separated texts, but the roles would use each letter
-                    found.append(f"{name} ({where}): must be a list, not the text {value!r}. Write [{value}].")
+                    found.append(f"{name} ({where}): must be a list, not {'a text' if options[name].get('no_log') else f'the text {value!r}. Write [{value}]'}.")
                 elif options and not addresses:
                     found += [f"{name} ({where}): {message.removeprefix(f'{name}: ')}" for message in invalid({name: options[name]}, {name: value})]
         return found
@@ -117,7 +118,9 @@ def invalid(options: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> lis
     # the specification accepts texts such as a=b for a mapping, but the playbooks would find none of its keys
     texts = [name for name, value in answered.items() if isinstance(value, str) and options[name].get("type") == "dict"]
     found = [f"{name}: must be a mapping, not the text {answered.pop(name)!r}. Use -e '{{\"{name}\": {{...}}}}'." for name in texts]
-    for message in ArgumentSpecValidator(options).validate(answered).error_messages:
+    result = ArgumentSpecValidator(options).validate(answered)
+    # as ansible-core does in a module: values of options with no_log are not shown
+    for message in remove_values(result.error_messages, result._no_log_values):  # pylint: disable=protected-access
         for name, value in answered.items():
             if f"'{name}'" in message:
                 # ansible-core shows the value, but of a number with a fraction only the Python class

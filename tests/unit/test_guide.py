@@ -24,6 +24,7 @@ import guide  # noqa: E402
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_size  # noqa: E402
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms  # noqa: E402
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_seed_check  # noqa: E402
 
 NET = "10.0.0"
 PAGE = guide.blocks(guide.PAGE.read_text(encoding="utf-8"))
@@ -185,7 +186,10 @@ def test_the_smallest_inventory_has_three_controllers_and_the_master(tmp_path: p
     }
     for name in ("metal1", "metal2"):
         vms = parse_vms(found[name]["vms"], cluster="home")
-        assert [vm.roles for vm in vms] == [("controller",)] * len(vms) and all(vm.cloud_init and vm.memory_mib == 4096 for vm in vms)
+        assert [vm.roles for vm in vms] == [("controller",)] * len(vms) and all(vm.memory_mib == 4096 for vm in vms)
+        for vm in vms:
+            assert vm.cloud_init
+            io_seed_check.check(vm.cloud_init, vm.path)
     assert found["metal1"]["master_migrate_source"] == "laptop" and found["laptop"]["node_roles"] == ["master"]
     # the plan measures the servers, which do not exist here
     capacity = "node_capacity: {memory: 16, cpus: 4, pools: {default: 100 GiB}, bridges: [br-admin], hypervisors: [kvm]}\n"
