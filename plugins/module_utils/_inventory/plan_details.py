@@ -67,7 +67,7 @@ def complete(entry: t.Any, path: str, defaults: t.Sequence[Layer], cluster: str)
         same = {key for keys in (CPU_KEYS, RAM_KEYS) if any(layer.get(key) not in _EMPTY for key in keys) for key in keys}
         values = _over({key: value for key, value in values.items() if key not in same}, layer)
     network = {key: values.pop(key, None) for key in _NETWORK}
-    # without an id there is no MAC address; parse_vms reports it
+    # the MAC address derives from the id; parse_vms reports that it is missing
     if isinstance(values.get("address"), str) and "/" in values["address"] and values.get("id") not in _EMPTY:
         if values.get("network_config") not in _EMPTY:
             raise InputError("is derived from an address with a prefix.", f"{path}.network_config", "Remove it, or the prefix of the address.")
