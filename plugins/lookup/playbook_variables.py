@@ -105,7 +105,8 @@ class LookupModule(LookupBase):
                 found += [f"{error.path} ({where}): {error.message} {error.hint}" for error in addresses]
                 if value and isinstance(value, str) and options and options[name].get("type") == "list" and not _ONE.match(name):
                     # the specification accepts comma-separated texts, but the roles would use each letter
-                    found.append(f"{name} ({where}): must be a list, not {'a text' if options[name].get('no_log') else f'the text {value!r}. Write [{value}]'}.")
+                    text = "a text" if options[name].get("no_log") else f"the text {value!r}. Write [{value}]"
+                    found.append(f"{name} ({where}): must be a list, not {text}.")
                 elif options and not addresses:
                     found += [f"{name} ({where}): {message.removeprefix(f'{name}: ')}" for message in invalid({name: options[name]}, {name: value})]
         return found

@@ -81,7 +81,8 @@ OPTIONS = {
     "clusters: blue": "clusters: is not a known key. Did you mean cluster?",
     "server: {}": "server: is not a known key. Did you mean servers?",
     "vm_defaults: {id: c1}": "vm_defaults.id: is different for each VM. Write it in the entries of vms.",
-    "{dhcp_lease: [], server: {}}": "2 errors:\n  dhcp_lease: is not a known key. Did you mean dhcp_leases?\n  server: is not a known key. Did you mean servers?",
+    "{dhcp_lease: [], server: {}}": "2 errors:\n  dhcp_lease: is not a known key. Did you mean dhcp_leases?\n"
+    "  server: is not a known key. Did you mean servers?",
     "nodes: {'metal1$': {role: [virt]}}": "nodes.metal1$.role: is not a known key. Did you mean roles?",
     "nodes: {'metal1$': {roles: [vitr]}}": "nodes.metal1$.roles[0]: unknown role 'vitr'. Did you mean virt?",
     "nodes: {'metal[': {}}": "nodes.metal[: invalid regular expression: unterminated character set at position 5. Correct the expression, e.g. node[1-3].",

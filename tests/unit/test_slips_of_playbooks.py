@@ -41,7 +41,8 @@ FILES = {
     "variables/host_vars/c1.yml": "galera_setings: {}\n",
     "values/nodes.yml": NODES.replace("ram: 1,", "memory: 4,") + "vm_defaults: {nics: [{bridge: br0, vlna: 4}]}\n",
     "values/group_vars/all.yml": "expert_mode: true\nload_balancer_virtual_address: 192.0.2.300\ngalera_databases: app\nvirt_guests_parallel: many\n"
-    "virt_host_bridges: [{name: br0, address: 192.0.2.1/33}]\nvirt_guests_images: [{name: debian-12, uri: x}]\nkeystone_rotate: fernet\ngalera_allowed: 192.0.2.0/24\n"
+    "virt_host_bridges: [{name: br0, address: 192.0.2.1/33}]\nvirt_guests_images: [{name: debian-12, uri: x}]\n"
+    "keystone_rotate: fernet\ngalera_allowed: 192.0.2.0/24\n"
     "virt_guests_authorized_keys: \"{{ lookup('ansible.builtin.file', 'none') }}\"\nmaster_migrate_services: all\nmaster_migrate_ram: '{{ undefined }}'\n",
     "emulated/nodes.yml": NODES.replace("roles: [controller]", "roles: [controller], hypervisor: qemu"),
     "metal/nodes.yml": NODES + "  metal3: {ansible_host: 127.0.0.11, roles: [virt], bmc: {address: 127.0.0.12, user: operator, secret: bmc/metal3}}\n",

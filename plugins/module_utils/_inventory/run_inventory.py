@@ -18,7 +18,15 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_json_text import parse_json
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import DIRECTORY, environment_name
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_WITNESS
-from ansible_collections.reduced.footprint.plugins.module_utils._inventory import io_addresses, model_hardware, model_inventory, plan_addresses, plan_details, plan_places, plan_witness
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import (
+    io_addresses,
+    model_hardware,
+    model_inventory,
+    plan_addresses,
+    plan_details,
+    plan_places,
+    plan_witness,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.model_inventory import VIRT_ROLE, Inventory, Machine, Server
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.plan_addresses import Found, Table
 from ansible_collections.reduced.footprint.plugins.module_utils._power import model_bmc
