@@ -146,7 +146,7 @@ def test_error_names_the_place_where_the_value_is_written(written: tuple[str, st
     text = HEAD
     for name, value in zip(("CLUSTER", "SERVER", "VM"), written):
         text = text.replace(f"{{{name}}}", f"{{{value}}}").replace(f", {name}", f", {value}" if value else "")
-    (found,) = {one for one in errors(text)}
+    (found,) = set(errors(text))
     assert found.startswith(WRONG[written])
 
 
