@@ -30,7 +30,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._inventory impor
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.model_inventory import VIRT_ROLE, Inventory, Machine, Server
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.plan_addresses import Found, Table
 from ansible_collections.reduced.footprint.plugins.module_utils._power import model_bmc
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import KNOWN_KEYS, VmDetails
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_known_hosts
 
 SERVERS_GROUP = "servers"
@@ -160,7 +160,7 @@ def _slips(item: Server, vms: t.Sequence[VmDetails]) -> t.Iterator[str]:
     entries = plan_details.as_list(item.vms, "vms") if vms else ()
     for vm in vms:
         parts = [(f"{kind}[{index}].", part.free) for kind in ("nics", "disks") for index, part in enumerate(getattr(vm, kind))]
-        details = [f"{where}{key}" for where, free in [("", vm.free), *parts] for key in free]
+        details = [f"{where}{key}" for where, free in [("", vm.free.keys() - KNOWN_KEYS), *parts] for key in sorted(free)]
         if details:
             # imported only if needed: jinja2 and lxml slow down every run
             from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.run_blame import unknown_details
