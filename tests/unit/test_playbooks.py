@@ -146,6 +146,12 @@ def test_empty_answer_of_a_survey_counts_as_no_answer() -> None:
     assert invalid(options("remove_controller"), {"remove_controller_name": ""}) == ["missing required arguments: remove_controller_name."]
 
 
+def test_invalid_values_of_secrets_are_not_shown() -> None:
+    spec = {"users": {"type": "list", "elements": "dict", "options": {"name": {"type": "int"}, "password": {"type": "str", "no_log": True, "choices": ["x"]}}}}
+    found = invalid(spec, {"users": [{"name": "hidden-word", "password": "hidden-word"}]})
+    assert len(found) == 2 and "hidden-word" not in "".join(found), found
+
+
 def test_variables_read_from_other_hosts_are_set_somewhere() -> None:
     root = PLAYBOOKS.parent
     paths = [path for folder in ("playbooks", "roles", "plugins") for path in root.glob(f"{folder}/**/*.*") if path.suffix in (".yml", ".j2", ".py")]
