@@ -66,9 +66,9 @@ class Cloud:
         with opener.open(request, timeout=timeout) as answer:
             return bytes(answer.read())
 
-    def send(self, port: int, path: str, method: str = "POST", /, **values: t.Any) -> t.Any:
+    def send(self, port: int, path: str, method: str = "POST", /, timeout: float = 60, **values: t.Any) -> t.Any:
         """Send values as JSON; return the answer, empty if there is none."""
-        found = self.ask(port, path, method, json.dumps(values).encode() if values else None)
+        found = self.ask(port, path, method, json.dumps(values).encode() if values else None, timeout=timeout)
         return json.loads(found) if found else {}
 
     def answers(self, port: int) -> bool:

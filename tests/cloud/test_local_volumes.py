@@ -29,6 +29,8 @@ SETTINGS = {
     "cinder_group": "controller",
     "cinder_volume_backends": {"local": {"type": "lvm", "volume_group": GROUP}},
     "cinder_volume_wait_timeout": 600,
+    # each command of cinder-volume is a new process, of which the kernel of the server starts few per second
+    "cinder_settings": {"DEFAULT": {"rpc_response_timeout": 300}},
 }
 MIB = 1 << 20
 IQN = "iqn.2010-10.org.openstack:volume-"
@@ -85,7 +87,7 @@ class Volumes:
     def reserve(self, volume: str) -> tuple[str, dict[str, t.Any]]:
         """Let the server attach a volume; return the ID of the attachment, and how the server connects to it."""
         properties = json.loads(self.brick("properties", self.server.address))
-        made = self.cloud.send(VOLUMES, "/v3/attachments", attachment={"volume_uuid": volume, "connector": properties})["attachment"]
+        made = self.cloud.send(VOLUMES, "/v3/attachments", timeout=300, attachment={"volume_uuid": volume, "connector": properties})["attachment"]
         return str(made["id"]), made["connection_info"]
 
     def attach(self, volume: str) -> tuple[str, dict[str, t.Any], str]:
