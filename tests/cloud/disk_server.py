@@ -137,7 +137,9 @@ class DiskServer:
         """Run a shell command."""
         options = ["-oStrictHostKeyChecking=no", "-oUserKnownHostsFile=/dev/null", "-oLogLevel=ERROR", "-oConnectTimeout=20", "-oBatchMode=yes"]
         argv = ["ssh", "-F", "/dev/null", "-i", str(self.lab.key), *options, f"root@{self.address}", command]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=900, input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL)
+        done = subprocess.run(
+            argv, capture_output=True, text=True, check=False, timeout=900, input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL
+        )
         assert not check or done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done
 
