@@ -78,6 +78,17 @@ def test_the_control_node_is_not_shut_down(control: ControlNode) -> None:
     assert code != 0 and "metal2 was not changed: master runs this playbook, which would end with its shutdown." in " ".join(output.split()), output
 
 
+@pytest.mark.parametrize(("servers", "named"), [(["metal2"], True), (["metal1"], False)])
+def test_volumes_on_the_disks_of_the_server_are_named(control: ControlNode, servers: list[str], named: bool) -> None:
+    control.answers["vm_info metal2"] = {"vms": []}
+    (control.folder / "compute.yml").write_text(yaml.safe_dump({"compute": {"hosts": {"metal1": {}, "metal2": {}}}}), "utf-8")
+    backends = {"local": {"type": "lvm", "volume_group": "cinder-volumes", "servers": servers}}
+    options = ["-i", str(control.folder / "compute.yml"), "-e", "maintain_virt_node_servers=metal2"]
+    _code, output = control.run("reduced.footprint.maintain_virt_node", "--check", *options, cinder_volume_backends=backends)
+    assert ("volumes of local are on the disks of metal2: instances on other servers wait for them while it is off" in output) == named, output
+    assert "metal2: maintenance" in output, output
+
+
 @pytest.mark.parametrize(("action", "asked"), [("move", 1), ("stop", 0)])
 def test_a_vm_that_was_moved_is_copied_to_its_standby_again(tmp_path: pathlib.Path, action: str, asked: int) -> None:
     control = ControlNode(tmp_path, "vm_standby_info")
