@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import pathlib
 import sys
+import time
 import typing as t
 
 import pytest
@@ -209,3 +210,22 @@ def test_after_a_restart_each_host_is_asked_for_its_own_services(tmp_path: pathl
         assert (asked["w"], "galera" in asked["c1"]) == ((["rabbitmq", "witness"], True) if wait else ([], False)), output
         # the task that waits was not skipped
         assert output.count("item=w") == (2 if wait else 1), output
+
+
+def test_all_hosts_have_one_time_limit_after_a_restart(tmp_path: pathlib.Path) -> None:
+    """One that does not answer does not lengthen the wait for the others."""
+    control = ControlNode(tmp_path, "controlplane_info")
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    dead = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    hosts = {"c1": here, "c2": dead, "c3": dead, "c4": here}
+    (tmp_path / "more.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "children": {"controller": {"hosts": dict.fromkeys(hosts)}}}}), "utf-8")
+    control.answers = {f"controlplane_info {name}": {"controlplane": {"services": {}}} for name in hosts}
+    look = [{"ansible.builtin.include_tasks": str(ROOT / "playbooks/tasks/controlplane_look.yml")}]
+    began = time.monotonic()
+    code, output = control.play(look, "metal1", "-i", str(tmp_path / "more.yml"), __controlplane_wait=8, __controlplane_hosts=list(hosts))
+    waits = {call["host"]: call["arguments"]["wait_timeout"] for call in control.calls()}
+    assert code == 0 and waits == dict.fromkeys(hosts, 1), output
+    # two times the limit and more, if each host without an answer had its own
+    assert time.monotonic() - began < 16 and "failed: [metal1 -> c3" in output, output
+    code, output = control.play(look, "metal1", "-i", str(tmp_path / "more.yml"), __controlplane_wait=300, __controlplane_hosts=["c1", "c4"])
+    assert code == 0 and all(280 < call["arguments"]["wait_timeout"] <= 300 for call in control.calls()), output
