@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import pathlib
 import re
 import typing as t
@@ -66,3 +67,13 @@ def test_a_recorded_version_is_not_recorded_again(control: ControlNode, tmp_path
     for ended in ("changed", "skipping"):
         code, output = control.play(schema, "metal2", **given)
         assert code == 0 and {step: results(output)[step] for step in steps} == {step: [ended] for step in steps}, output
+
+
+@pytest.mark.parametrize(("text", "ended"), [('{"mark": "m1", "schema": 1}\n', "skipping"), ('{"mark": "m2", "schema": 1}\n', "changed"), ("", "changed")])
+def test_a_recorded_mark_of_the_secrets_is_not_recorded_again(control: ControlNode, tmp_path: pathlib.Path, text: str, ended: str) -> None:
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets/.store").write_text("m1\n", "ascii")
+    record = [{"ansible.builtin.include_tasks": str(ROOT / "playbooks/tasks/secrets_record.yml")}]
+    used = {"content": base64.b64encode(text.encode()).decode()}
+    code, output = control.play(record, "metal2", "--check", **HERE, footprint_secrets=str(tmp_path / "secrets"), __secrets_used=used)
+    assert code == 0 and results(output)["Create the directory of the record"] == [ended], output
