@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import pathlib
 import sys
-import time
 import typing as t
 
 import pytest
@@ -221,11 +220,9 @@ def test_all_hosts_have_one_time_limit_after_a_restart(tmp_path: pathlib.Path) -
     (tmp_path / "more.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "children": {"controller": {"hosts": dict.fromkeys(hosts)}}}}), "utf-8")
     control.answers = {f"controlplane_info {name}": {"controlplane": {"services": {}}} for name in hosts}
     look = [{"ansible.builtin.include_tasks": str(ROOT / "playbooks/tasks/controlplane_look.yml")}]
-    began = time.monotonic()
     code, output = control.play(look, "metal1", "-i", str(tmp_path / "more.yml"), __controlplane_wait=8, __controlplane_hosts=list(hosts))
     waits = {call["host"]: call["arguments"]["wait_timeout"] for call in control.calls()}
     assert code == 0 and waits == dict.fromkeys(hosts, 1), output
-    # two times the limit and more, if each host without an answer had its own
-    assert time.monotonic() - began < 16 and "failed: [metal1 -> c3" in output, output
+    assert "failed: [metal1 -> c3" in output, output
     code, output = control.play(look, "metal1", "-i", str(tmp_path / "more.yml"), __controlplane_wait=300, __controlplane_hosts=["c1", "c4"])
     assert code == 0 and all(280 < call["arguments"]["wait_timeout"] <= 300 for call in control.calls()), output
