@@ -226,3 +226,13 @@ def test_all_hosts_have_one_time_limit_after_a_restart(tmp_path: pathlib.Path) -
     assert "failed: [metal1 -> c3" in output, output
     code, output = control.play(look, "metal1", "-i", str(tmp_path / "more.yml"), __controlplane_wait=300, __controlplane_hosts=["c1", "c4"])
     assert code == 0 and all(280 < call["arguments"]["wait_timeout"] <= 300 for call in control.calls()), output
+
+
+@pytest.mark.parametrize(("said", "tries"), [("Unable to establish connection to https://192.0.2.20:8774/: Connection aborted.", 4), ("No valid host.", 1)])
+def test_a_broken_connection_does_not_end_the_verification(tmp_path: pathlib.Path, said: str, tries: int) -> None:
+    control = ControlNode(tmp_path, "server_power")
+    control.answers = {"server_power metal2": {"failed": True, "msg": said}}
+    (task,) = yaml.safe_load((ROOT / "playbooks/tasks/verify_cloud_server.yml").read_text("utf-8"))
+    create = {key: value for key, value in task["block"][0].items() if not key.startswith("openstack.cloud")}
+    code, output = control.play([{**create, "reduced.footprint.server_power": {}, "delay": 0}], "metal2")
+    assert code != 0 and len(control.calls()) == tries, output
