@@ -220,3 +220,30 @@ def test_after_a_restart_each_host_is_asked_for_its_own_services(tmp_path: pathl
         assert (asked["w"], "galera" in asked["c1"]) == ((["rabbitmq", "witness"], True) if wait else ([], False)), output
         # the task that waits was not skipped
         assert output.count("item=w") == (2 if wait else 1), output
+
+
+def test_all_hosts_have_one_time_limit_after_a_restart(tmp_path: pathlib.Path) -> None:
+    """One that does not answer does not lengthen the wait for the others."""
+    control = ControlNode(tmp_path, "controlplane_info")
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    dead = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    hosts = {"c1": here, "c2": dead, "c3": dead, "c4": here}
+    (tmp_path / "more.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "children": {"controller": {"hosts": dict.fromkeys(hosts)}}}}), "utf-8")
+    control.answers = {f"controlplane_info {name}": {"controlplane": {"services": {}}} for name in hosts}
+    look = [{"ansible.builtin.include_tasks": str(ROOT / "playbooks/tasks/controlplane_look.yml")}]
+    code, output = control.play(look, "metal1", "-i", str(tmp_path / "more.yml"), __controlplane_wait=8, __controlplane_hosts=list(hosts))
+    waits = {call["host"]: call["arguments"]["wait_timeout"] for call in control.calls()}
+    assert code == 0 and waits == dict.fromkeys(hosts, 1), output
+    assert "failed: [metal1 -> c3" in output, output
+    code, output = control.play(look, "metal1", "-i", str(tmp_path / "more.yml"), __controlplane_wait=300, __controlplane_hosts=["c1", "c4"])
+    assert code == 0 and all(280 < call["arguments"]["wait_timeout"] <= 300 for call in control.calls()), output
+
+
+@pytest.mark.parametrize(("said", "tries"), [("Unable to establish connection to https://192.0.2.20:8774/: Connection aborted.", 4), ("No valid host.", 1)])
+def test_a_broken_connection_does_not_end_the_verification(tmp_path: pathlib.Path, said: str, tries: int) -> None:
+    control = ControlNode(tmp_path, "server_power")
+    control.answers = {"server_power metal2": {"failed": True, "msg": said}}
+    (task,) = yaml.safe_load((ROOT / "playbooks/tasks/verify_cloud_server.yml").read_text("utf-8"))
+    create = {key: value for key, value in task["block"][0].items() if not key.startswith("openstack.cloud")}
+    code, output = control.play([{**create, "reduced.footprint.server_power": {}, "delay": 0}], "metal2")
+    assert code != 0 and len(control.calls()) == tries, output
