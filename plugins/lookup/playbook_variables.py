@@ -54,7 +54,8 @@ from ansible.utils.display import Display
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import plan_names, run_names
 
 _SPECS = os.path.join(os.path.dirname(__file__), "..", "..", "playbooks", "argument_specs")
-_ROLES = os.path.join(os.path.dirname(__file__), "..", "..", "roles")
+# normalized, as the loader reads them; the folder of plugins may be a link
+_ROLES = os.path.normpath(os.path.join(os.path.dirname(__file__), "..", "..", "roles"))
 #: Lists for which the roles accept one text.
 _ONE = re.compile(r"\A(keystone_rotate|master_migrate_services|\w+_allowed)\Z")
 #: How ansible-core says that a key of a suboption is unknown.

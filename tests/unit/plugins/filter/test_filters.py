@@ -178,6 +178,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         ("shop",),
         lambda found: [(one["name"], one["shared"]) for one in found] == [("ceph", True)],
     ),
+    "cloud_decision volumes_away": (
+        {"local": {"type": "lvm", "volume_group": "volumes", "servers": ["metal1"]}},
+        ("metal1", ["metal1", "metal2"]),
+        lambda found: found == ["volumes of local are on the disks of metal1: instances on other servers wait for them while it is off"],
+    ),
     "state_text": ({"mark": "a1"}, ("secrets_record",), lambda found: found == '{"mark": "a1", "schema": 1}\n'),
 }
 #: What each says instead of a traceback when it gets something else.
@@ -185,7 +190,8 @@ ELSE: dict[str, tuple[t.Any, tuple[t.Any, ...]]] = {name: (17, arguments) for na
 # the module reports VM details that are no list
 ELSE["plan_vms"] = ([], (17, ["metal1"]))
 # they check what a user writes
-del ELSE["cloud_decision bootstrap"], ELSE["cloud_decision volumes"], ELSE["openstack_settings"]
+for checked in ("cloud_decision bootstrap", "cloud_decision volumes", "cloud_decision volumes_away", "openstack_settings"):
+    del ELSE[checked]
 # each text is the name of a server
 ELSE["metal_decision discovery_step"] = ("metal1", ("off", False, "", "begun"))
 ELSE["metal_decision install_step"] = ("metal1", ("off", False, False, "begun"))
