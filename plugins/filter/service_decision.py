@@ -27,8 +27,8 @@ options:
     required: true
   decision:
     description:
-      - V(fetched_from) lists the members from which backups are fetched, V(keystone_keys) finds the member whose Fernet keys the others get, V(ovn_database) the members that create or join the databases, V(rabbitmq) the
-        member that must start first, V(same_authority) compares two certificate authorities.
+      - V(fetched_from) lists the members from which backups are fetched, V(keystone_keys) finds the member whose Fernet keys the others get, V(ovn_database)
+        the members that create or join the databases, V(rabbitmq) the member that must start first, V(same_authority) compares two certificate authorities.
     type: str
     required: true
     choices: [fetched_from, keystone_keys, ovn_database, rabbitmq, same_authority]

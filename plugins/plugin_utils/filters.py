@@ -19,12 +19,15 @@ _UTILS = "ansible_collections.reduced.footprint.plugins.module_utils"
 def filter_module(name: str, function: Function) -> type:
     """Return the class of a file with one filter."""
 
+    def call(*arguments: t.Any, **options: t.Any) -> t.Any:
+        return _call(name, function, *arguments, **options)
+
     class FilterModule:
         """The filter of a file."""
 
         def filters(self) -> dict[str, Function]:
             """Return the filter by its name."""
-            return {name: lambda *arguments, **options: _call(name, function, *arguments, **options)}
+            return {name: call}
 
     return FilterModule
 
