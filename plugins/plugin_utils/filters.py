@@ -34,7 +34,12 @@ def filter_module(name: str, function: Function) -> type:
 
 def imported(module: str, name: str) -> Function:
     """Return a function below ``module_utils`` that is imported when it is called: Ansible loads the files of all filters for each task with one."""
-    return lambda *arguments, **options: getattr(importlib.import_module(f"{_UTILS}.{module}"), name)(*arguments, **options)
+
+    def call(*arguments: t.Any, **options: t.Any) -> t.Any:
+        function: Function = getattr(importlib.import_module(f"{_UTILS}.{module}"), name)
+        return function(*arguments, **options)
+
+    return call
 
 
 def decision_module(name: str, **decisions: Function) -> type:
