@@ -35,7 +35,7 @@ def _shown(entry: evidence.Entry | None) -> str:
     if not entry:
         return "not recorded yet"
     since = entry.get("commits_since")
-    later = "stale: its commit is unknown here" if since is None else f"stale since: {since} commits touched its inputs" if since else "current"
+    later = "stale: its commit is unknown here" if since is None else f"stale since: {since} commit{'s' * (since > 1)} touched its inputs" if since else "current"
     return f"{entry['date']}, `{entry['commit'][:8]}`: {entry['passed']} passed; {later}"
 
 

@@ -35,6 +35,7 @@ _MORE = {
     "rabbitmq": ("rabbitmq_password",),
     "virt_guests": ("virt_guests_result",),
 }
+_PORT = re.compile(r"(?:\A|[._])port\Z")
 #: What was meant as an IPv4 address or network.
 _FOUR_NUMBERS = re.compile(r"\A[0-9]{1,3}(\.[0-9]{1,3}){3}(/[0-9]+)?\Z")
 # an option in the argument specification of a role, or a default
@@ -92,7 +93,7 @@ def unknown_variable(name: str, known: Known) -> tuple[str, bool] | None:
 
 
 def invalid_ports(value: t.Any, path: str) -> t.Iterator[str]:
-    """Yield a message for each value that is not a port, of what has a name that ends with ``port``.
+    """Yield a message for each value that is not a port, of what is named ``port``, or has a name that ends with ``_port``.
 
     :arg value: a port, or mappings and lists that contain some.
     """
@@ -103,7 +104,7 @@ def invalid_ports(value: t.Any, path: str) -> t.Iterator[str]:
         for number, inner in enumerate(value):
             yield from invalid_ports(inner, f"{path}[{number}]")
     # nothing, and what is not known yet, are other types
-    elif path.endswith("port") and isinstance(value, (str, int, float)) and value != "" and not (str(value).isdecimal() and 0 < int(value) < 65536):
+    elif _PORT.search(path) and isinstance(value, (str, int, float)) and value != "" and not (str(value).isdecimal() and 0 < int(value) < 65536):
         yield str(InputError(f"{value!r} is not a port.", path, "Use a number from 1 to 65535."))
 
 

@@ -64,3 +64,12 @@ def test_the_host_that_fetched_backups_before_does_so_no_more(
     assert (code == 0) is ("failed" not in answer), output
     assert [(call["host"], call["arguments"]["state"]) for call in control.calls("galera_backup")] == [(host, "unscheduled") for host in ended]
     assert record.read_text("utf-8") == f"{after}\n"
+
+
+def test_a_record_that_cannot_be_read_ends_the_run(tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "galera_backup")
+    (tmp_path / "spool/host").mkdir(parents=True)
+    (read,) = (task for task in yaml.safe_load((TASKS / "schedule.yml").read_text("utf-8")) if task["name"] == "Read which host fetched them before")
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    code, output = control.play([read], "metal2", __galera_members=["metal2"], __galera_spool=str(tmp_path / "spool"), **local)
+    assert code != 0 and "Source is a directory" in output, output

@@ -50,6 +50,8 @@ def test_an_inventory_that_is_shared_with_kolla_ansible_is_accepted():
         ("cinder_port", "-1", ["cinder_port"]),
         ("cinder_port", "https", ["cinder_port"]),
         ("cinder_port", True, ["cinder_port"]),
+        # other words end so too
+        ("x_frontends", [{"name": "a", "port": 1, "transport": "tcp", "support": 0}], []),
         ("x_frontends", [{"name": "a", "port": 1}, {"port": 70000, "check_port": 0}], ["x_frontends[1].port", "x_frontends[1].check_port"]),
     ],
 )
