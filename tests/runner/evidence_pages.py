@@ -35,7 +35,8 @@ def _shown(entry: evidence.Entry | None) -> str:
     if not entry:
         return "not recorded yet"
     since = entry.get("commits_since")
-    later = "stale: its commit is unknown here" if since is None else f"stale since: {since} commit{'s' * (since > 1)} touched its inputs" if since else "current"
+    commits = "1 commit" if since == 1 else f"{since} commits"
+    later = "stale: its commit is unknown here" if since is None else f"stale since: {commits} touched its inputs" if since else "current"
     return f"{entry['date']}, `{entry['commit'][:8]}`: {entry['passed']} passed; {later}"
 
 
