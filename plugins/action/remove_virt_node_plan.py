@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._cloud import model_backends
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_controlplane, plan_quorums, plan_server_removal
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_plan import Plan
 from ansible_collections.reduced.footprint.plugins.plugin_utils.plan_action import PlanAction
@@ -26,5 +27,8 @@ class ActionModule(PlanAction):
         quorums = plan_quorums.quorums_of(looks, groups, given["quorums"], environments, places)
         confirmed, instances = given["confirm"] == server, (given["leave_instances"], given["migrate_instances"])
         wanted = plan_server_removal.Wanted(server, given["cluster"], confirmed, given["remove_vms"], *instances)
-        found = plan_server_removal.Found(given["standbys"], given["compute"], given["impact"])
+        # it may have left the group already
+        backends, computes = hostvars[server].get(model_backends.PREFIX) or {}, [*(groups.get("compute") or ()), server]
+        volumes = model_backends.warnings(backends, model_backends.Site("", computes), server)
+        found = plan_server_removal.Found(given["standbys"], given["compute"], given["impact"], volumes)
         return plan_server_removal.plan(wanted, found, set(groups["all"]), quorums)

@@ -11,6 +11,7 @@ import typing as t
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.plugin_utils.clock_offset import measure
 
 #: Seconds for the connection and the start of the module, in addition to the answers.
@@ -33,7 +34,11 @@ class ActionModule(ActionBase):
     def run(self, tmp: t.Any = None, task_vars: t.Any = None) -> dict[str, t.Any]:
         """Entry point."""
         super().run(tmp, task_vars)
-        seconds = int(self._task.args.get("query_timeout") or 8) + _CONNECTION
+        asked = self._task.args.get("query_timeout", 8)
+        if not str(asked).isdecimal() or int(asked) < 1:
+            hint = "Use 8, for example; in the playbook status the variable is status_timeout."
+            return {"failed": True, **InputError(f"{asked!r} is not a number of seconds above 0.", "query_timeout", hint).as_result()}
+        seconds = int(asked) + _CONNECTION
 
         def late(*_unused: t.Any) -> None:
             raise _Late

@@ -16,6 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane im
     run_status_files,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.model_probe import probes_by_host
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_plan import Plan
 from ansible_collections.reduced.footprint.plugins.plugin_utils.plan_action import PlanAction
 
@@ -47,7 +48,12 @@ class ActionModule(PlanAction):
         outside = [host for host in ask if host not in within]
         # they cannot be distinguished from those that do not answer
         limit = [f"NOTE --limit: {', '.join(outside)} excluded, and reported as if they did not answer"] if outside else []
-        lines = [*plan_status_summary.summary(report), *limit, *run_status_files.write(given, report)]
+        lines = [*plan_status_summary.summary(report), *limit]
+        try:
+            lines += run_status_files.write(given, report)
+        except FootprintError as error:
+            # the operator needs the status nevertheless
+            return Plan(lines, problems=(error,), values={"ask": ask})
         if report["ok"]:
             lines.append(plan_status_summary.verdict(report))
         return Plan(lines, values={"ask": ask, "status": report})

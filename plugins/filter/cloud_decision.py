@@ -22,16 +22,19 @@ description:
 positional: decision
 options:
   _input:
-    description: The resources with V(bootstrap), the sample inventory C(multinode) of kolla-ansible with V(kolla), C(cinder_volume_backends) with V(volumes).
+    description: >-
+      The resources with V(bootstrap), the sample inventory C(multinode) of kolla-ansible with V(kolla), C(cinder_volume_backends) with
+      V(volumes) and V(volumes_away).
     type: raw
     required: true
   decision:
     description:
       - V(bootstrap) checks declared resources against each other, the compute servers and the cloud, and plans what is created and changed. Nothing is removed.
-      - V(kolla) returns inventory and settings of kolla-ansible, V(volumes) what cinder-volume, libvirt and the servers need.
+      - V(kolla) returns inventory and settings of kolla-ansible, V(volumes) what cinder-volume, libvirt and the servers need, V(volumes_away) what the
+        loss of a server means for volumes.
     type: str
     required: true
-    choices: [bootstrap, kolla, volumes]
+    choices: [bootstrap, kolla, volumes, volumes_away]
 """
 
 EXAMPLES = r"""
@@ -91,16 +94,23 @@ def kolla(
     return {"settings": plan_kolla.settings(wish, hostvars), "inventory": plan_kolla.inventory(sample, wish, hostvars)}
 
 
-def volumes(backends: t.Any, environment: str) -> list[dict[str, t.Any]]:
+def volumes(backends: t.Any, environment: str, computes: t.Sequence[str] = ()) -> list[dict[str, t.Any]]:
     """Return the backends of volumes; see :func:`model_backends.parse`."""
     import dataclasses
 
     from ansible_collections.reduced.footprint.plugins.module_utils._cloud import model_backends
 
     return [
-        {**dataclasses.asdict(one), **{key: list(getattr(one, key)) for key in ("files", "packages", "client_packages")}}
-        for one in model_backends.parse(backends, environment)
+        {**dataclasses.asdict(one), **{key: list(getattr(one, key)) for key in ("files", "packages", "client_packages", "servers")}}
+        for one in model_backends.parse(backends, model_backends.Site(environment, list(computes)))
     ]
 
 
-FilterModule = decision_module("cloud_decision", bootstrap=bootstrap, kolla=kolla, volumes=volumes)
+def volumes_away(backends: t.Any, server: str, computes: t.Sequence[str]) -> list[str]:
+    """Return what the loss of a server means for volumes, a line each."""
+    from ansible_collections.reduced.footprint.plugins.module_utils._cloud import model_backends
+
+    return model_backends.warnings(backends, model_backends.Site("", list(computes)), server)
+
+
+FilterModule = decision_module("cloud_decision", bootstrap=bootstrap, kolla=kolla, volumes=volumes, volumes_away=volumes_away)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import decision_module
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import decision_module, imported
 
 DOCUMENTATION = r"""
 name: controlplane_decision
@@ -32,7 +32,7 @@ options:
     description: V(gate) decides whether a member may be changed now, each other decision what the playbook of its name does.
     type: str
     required: true
-    choices: [add_server, gate, maintain_virt_node, replace_controller, replace_server, rolling_restart]
+    choices: [add_server, answers, clocks, failure, gate, machines, maintain_virt_node, moves_report, replace_controller, replace_server, rolling_restart]
 """
 
 EXAMPLES = r"""
@@ -161,7 +161,7 @@ def replace_controller(
     :arg wanted: ``name``, ``server``, ``stop``, ``confirm`` and ``again``, as the variables of the playbook, and ``id`` of the VM if that is not its name.
     :arg places: each controller with its server, empty for one that is a server.
     :arg servers: the virt hosts of the inventory.
-    :arg found: each virt host with ``vms`` of ``vm_info`` and ``records`` of ``vm_replacement_info``, empty for a server that does not answer.
+    :arg found: each virt host with ``vms`` of ``vm_info`` and ``replacements`` of ``vm_replacement_info``, empty for a server that does not answer.
     :arg answering: hosts whose ssh port answers although Ansible cannot use them.
     :arg now: time of a new replacement (UTC).
     """
@@ -195,7 +195,7 @@ def replace_server(
     """Return whether another machine may take over the name of a server, and what becomes of each of its VMs; without ``found`` whether the request is valid.
 
     :arg wanted: ``name``, ``confirm``, ``bmc`` and ``recreate``, as the variables of the playbook.
-    :arg known: the inventory, see :class:`model_server_replacement.Known`.
+    :arg known: the inventory, see :class:`model_server_replacement.Known`; without an address of a server its name is used.
     :arg found: each virt host with ``vms`` of ``vm_info``, ``standbys`` of ``vm_standby_info`` and ``identity`` of ``server_identity_info``, empty for a
         server that does not answer.
     :arg answering: addresses of earlier machines at which something answers.
@@ -213,7 +213,7 @@ def replace_server(
         inventory = model_server_replacement.Known(
             known.get("environments") or {},
             known.get("places") or {},
-            known["servers"],
+            {name: str(address or name) for name, address in known["servers"].items()},
             known.get("hosts") or (),
             known.get("vms"),
             known.get("extra"),
@@ -270,8 +270,13 @@ def _journal(schema: t.Any, text: str, variable: str) -> dict[str, t.Any] | None
 FilterModule = decision_module(
     "controlplane_decision",
     add_server=add_server,
+    answers=imported("_controlplane.plan_controlplane", "answers"),
+    clocks=imported("_controlplane.plan_clock", "clock_skew"),
+    failure=imported("_controlplane.plan_maintenance", "failure"),
     gate=gate,
+    machines=imported("_controlplane.model_server_replacement", "machines"),
     maintain_virt_node=maintain_virt_node,
+    moves_report=imported("_controlplane.plan_add_server", "report"),
     replace_controller=replace_controller,
     replace_server=replace_server,
     rolling_restart=rolling_restart,

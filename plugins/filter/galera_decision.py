@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Filter plugin: which member starts a Galera cluster and which members join."""
+"""Filter plugin: decisions about the members of a Galera cluster."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ import typing as t
 
 DOCUMENTATION = r"""
 name: galera_decision
-short_description: Decide which member starts a Galera cluster and which members join
+short_description: Decide which member of a Galera cluster starts, which is backed up, and whether they use TLS
 version_added: 1.0.0
 author:
   - reduced.footprint authors (@reduced-footprint)
 description:
-  - If there is a Primary Component, the other members join it; a second one is never started. Otherwise a new cluster is started
+  - With V(start), if there is a Primary Component, the other members join it; a second one is never started. Otherwise a new cluster is started
     by its first member, and one with data by the member with the highest position.
   - A member that does not answer, unless all members of the last Primary Component answer, a position that cannot be read, data of another
     cluster, several Primary Components of one cluster, and databases that joining would wipe are refused, with the reason. These are the databases
     that the newest member lacks, and all of a member whose data has no position.
-positional: force, witnesses
+  - With V(backup_member), of the members that are Primary and Synced the one with the fewest clients, so not the one that receives the writes; at a tie
+    the last. Fails if no member is ready.
+  - With V(tls), a new cluster uses TLS, an existing one keeps its setting, and the operator's setting takes precedence. A running cluster passes through a
+    stage in which its members use both, because those that use TLS only cannot connect to those that use plain text only.
+positional: decision, force, witnesses
 options:
   _input:
     description:
@@ -28,13 +32,19 @@ options:
         member that does not answer.
     type: dict
     required: true
+  decision:
+    description: The decision.
+    type: str
+    required: true
+    choices: [backup_member, start, tls]
   force:
     description:
-      - Name of the member to start from, although others do not answer, cannot be read, or have databases that it lacks. If there is a Primary
+      - With V(backup_member) the member that the operator named, with V(tls) the operator's setting.
+      - With V(start), name of the member to start from, although others do not answer, cannot be read, or have databases that it lacks. If there is a Primary
         Component, a member of it, and only databases that joining would wipe are overruled.
-    type: str
+    type: raw
   witnesses:
-    description: Each witness with its service V(witness) of M(reduced.footprint.controlplane_info), or nothing for one that does not answer.
+    description: With V(start), each witness with its service V(witness) of M(reduced.footprint.controlplane_info), or nothing for one that does not answer.
     type: dict
     default: {}
 """
@@ -42,23 +52,25 @@ options:
 EXAMPLES = r"""
 - name: Decide which member starts the cluster
   ansible.builtin.set_fact:
-    decision: "{{ {'c1': member1.galera, 'c2': member2.galera, 'c3': none} | reduced.footprint.galera_decision(force='c1') }}"
+    decision: "{{ {'c1': member1.galera, 'c2': member2.galera, 'c3': none} | reduced.footprint.galera_decision('start', force='c1') }}"
 """
 
 RETURN = r"""
 _value:
   description:
-    - The decision with V(action) (V(none), V(join), V(bootstrap) or V(refuse)), V(reason), V(hint), V(bootstrap) (the member
+    - With V(backup_member) the name of the member. With V(tls) V(wanted), V(steps), the stages of all members in order, of V(off), V(both) and V(on), and
+      V(changing), whether a running member must still reach the last one; until then witnesses stay out, because they use only TLS or only plain text.
+    - With V(start) the decision with V(action) (V(none), V(join), V(bootstrap) or V(refuse)), V(reason), V(hint), V(bootstrap) (the member
       that starts), V(join) (the others in order), V(discard) (joining members whose data must be set aside first), V(uuid),
       V(silence) (witnesses to stop before the cluster is started), V(wake) (witnesses to start afterwards, including those that an interrupted run
       left stopped), V(warnings), and V(members), one line of text for each member and witness.
-  type: dict
+  type: raw
 """
 
-from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import filter_module
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import decision_module, imported
 
 
-def galera_decision(
+def start(
     looks: t.Mapping[str, t.Mapping[str, t.Any] | None],
     force: str | None = None,
     witnesses: t.Mapping[str, t.Mapping[str, t.Any] | None] | None = None,
@@ -79,4 +91,6 @@ def _running(seen: t.Mapping[str, t.Any]) -> bool:
     return any(unit["state"] not in ("inactive", "failed") for unit in (seen.get("units") or {}).values())
 
 
-FilterModule = filter_module("galera_decision", galera_decision)
+FilterModule = decision_module(
+    "galera_decision", backup_member=imported("_galera.plan_backup", "choose_member"), start=start, tls=imported("_galera.plan_tls", "decide")
+)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import decision_module
+from ansible_collections.reduced.footprint.plugins.plugin_utils.filters import decision_module, imported
 
 DOCUMENTATION = r"""
 name: service_decision
@@ -27,11 +27,11 @@ options:
     required: true
   decision:
     description:
-      - V(keystone_keys) finds the member whose Fernet keys the others get, V(ovn_database) the members that create or join the databases, V(rabbitmq) the
-        member that must start first.
+      - V(fetched_from) lists the members from which backups are fetched, V(keystone_keys) finds the member whose Fernet keys the others get, V(ovn_database)
+        the members that create or join the databases, V(rabbitmq) the member that must start first, V(same_authority) compares two certificate authorities.
     type: str
     required: true
-    choices: [keystone_keys, ovn_database, rabbitmq]
+    choices: [fetched_from, keystone_keys, ovn_database, rabbitmq, same_authority]
 """
 
 EXAMPLES = r"""
@@ -75,7 +75,7 @@ def ovn_database(
     """
     from ansible_collections.reduced.footprint.plugins.module_utils._ovn import plan_ovn
 
-    members = {name: facts["databases"] if facts else None for name, facts in looks.items()}
+    members = {name: facts["databases"] if (facts := looks.get(name)) else None for name in addresses}
     return plan_ovn.decide_all(members, addresses, force or "", tuple(gone or ()), started)
 
 
@@ -92,8 +92,15 @@ def rabbitmq(
     """
     from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import Member, decide
 
-    members = {name: Member.from_facts(name, nodes[name], facts) if facts else None for name, facts in looks.items()}
+    members = {name: Member.from_facts(name, node, facts) if (facts := looks.get(name)) else None for name, node in nodes.items()}
     return decide(members, nodes, force or None, tuple(gone or ()), tuple(witnesses or ())).as_dict()
 
 
-FilterModule = decision_module("service_decision", keystone_keys=keystone_keys, ovn_database=ovn_database, rabbitmq=rabbitmq)
+FilterModule = decision_module(
+    "service_decision",
+    fetched_from=imported("_galera.plan_backup", "fetched_from"),
+    keystone_keys=keystone_keys,
+    ovn_database=ovn_database,
+    rabbitmq=rabbitmq,
+    same_authority=imported("_certificate.run_certificate", "same_authority"),
+)

@@ -8,8 +8,7 @@ DOCUMENTATION = r"""
 name: nodes
 short_description: Physical servers and the virtual machines on them as ordinary hosts
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
+author: [reduced.footprint authors (@reduced-footprint)]
 description:
   - Reads the physical servers, their roles and the virtual machines of each (its VM details), and adds B(all of them as ordinary
     hosts) to groups named after their roles. A play on the group C(controller) works for physical and virtual controllers alike.
@@ -25,8 +24,7 @@ description:
     inventory. They cause a warning at most, unless O(strict) is set.
 notes:
   - In addition to the groups of the roles, C(servers) contains every physical server and C(footprint_vms) every virtual machine.
-  - "Variables of every host: C(footprint_cluster), C(node_roles), C(footprint_known_hosts), and C(ansible_host) if its address is
-    known."
+  - "Variables of every host: C(footprint_cluster), C(node_roles), C(footprint_known_hosts), and C(ansible_host) if its address is known."
   - "Additional variables of a server: C(vms)."
   - "Additional variables of a virtual machine: C(vm_details), C(vm_host), C(vm_uuid), C(vm_macs), C(vm_address_source), C(vm_address_lookup)
     (the sources of addresses, for P(reduced.footprint.vm_connection#lookup)); if its ssh host key is known, also C(vm_host_key), and
@@ -36,9 +34,7 @@ notes:
   - O(cluster), O(environment), O(dhcp_leases), O(libvirt_uri), O(discover_network) and O(exclude_addresses) may be templates, for example
     lookups of the environment. They are rendered before any host is known.
   - Sources are read in the order of the command line, those of a directory in the order of their names. Hosts of later ones are not available.
-extends_documentation_fragment:
-  - constructed
-  - inventory_cache
+extends_documentation_fragment: [constructed, inventory_cache]
 options:
   plugin:
     description: Name of this plugin.
@@ -53,10 +49,19 @@ options:
     description:
       - The physical servers by name.
       - In each entry, C(roles) is the list of its roles and C(vms) its VM details, a list of mappings or that list as JSON text, which require the role
-        C(virt). C(bmc), C(hardware), C(install) and C(node_capacity) are described in the guides. All other keys are host variables.
+        C(virt). C(vm_defaults) are defaults of these, over O(vm_defaults). C(bmc), C(hardware), C(install) and C(node_capacity) are described in the
+        guides. All other keys are host variables.
       - With O(roles), a role that is declared neither there nor by this collection is an error.
       - "Keys of VM details: C(id) (unique in the cluster), C(name), C(cpu), C(ram), C(hypervisor), C(roles), C(nics),
         C(disks), C(address), C(autostart), C(protected), C(machine), and any other key that a libvirt template uses."
+      - An C(address) with a prefix (V(192.0.2.21/24)) becomes the C(network_config) of the first NIC, by its MAC address, with C(gateway), the default
+        route, and C(nameservers), a list; both may be left out. Without a prefix, the VM gets the address by other means, usually from a DHCP server.
+    type: dict
+    default: {}
+  vm_defaults:
+    description:
+      - Keys of VM details that all VMs in O(servers) have unless their server or they themselves set them, except C(id), C(name), C(uuid) and C(address).
+      - Mappings are merged recursively, other values replace each other, lists such as C(disks) as a whole. V(null) removes a default.
     type: dict
     default: {}
   nodes:
@@ -183,21 +188,12 @@ EXAMPLES = r"""
 #   ansible-inventory -i cluster.nodes.yml --graph
 plugin: reduced.footprint.nodes
 cluster: blue
+vm_defaults: {cpu: 2, ram: 8, roles: [controller], nics: [{bridge: br-admin}], disks: [{size: 40, image: debian-12}]}
 servers:
-  metal1:
-    ansible_host: 192.0.2.11
-    roles: [virt, compute]
-    vms:
-      - {id: controller1, cpu: 2, ram: 8, roles: [controller], nics: [{bridge: br-admin}], disks: [{size: 40}]}
-      - {id: controller2, cpu: 2, ram: 8, roles: [controller], nics: [{bridge: br-admin}], disks: [{size: 40}]}
-  metal2:
-    ansible_host: 192.0.2.12
-    roles: [virt, compute]
-    vms:
-      - {id: controller3, cpu: 2, ram: 8, roles: [controller], nics: [{bridge: br-admin}], disks: [{size: 40}]}
+  metal1: {ansible_host: 192.0.2.11, roles: [virt, compute], vms: [{id: controller1}, {id: controller2}]}
+  metal2: {ansible_host: 192.0.2.12, roles: [virt, compute], vms: [{id: controller3}]}
 # the DHCP server is queried first, at the admin address
-dhcp_leases:
-  - http://192.0.2.2:8080/leases
+dhcp_leases: [http://192.0.2.2:8080/leases]
 discover_network: 192.0.2.0/24
 exclude_addresses: [192.0.2.20]
 
@@ -207,42 +203,31 @@ exclude_addresses: [192.0.2.20]
 plugin: reduced.footprint.nodes
 cluster: blue
 nodes:
-  node[1-3]$:
-    roles: [db, messaging]
-  node[4-6]$:
-    roles: [api]
-    configs:
-      keystone: {workers: 4}
-roles:
-  db: [database]
-  messaging: [rpc, notifications, memcached]
-  api: [keystone, load_balancer]
-replicas:
-  database: 3
-configs:
-  galera:
-    settings: {max_connections: 500}
+  node[1-3]$: {roles: [db, messaging]}
+  node[4-6]$: {roles: [api], configs: {keystone: {workers: 4}}}
+roles: {db: [database], messaging: [rpc, notifications, memcached], api: [keystone, load_balancer]}
+replicas: {database: 3}
+configs: {galera: {settings: {max_connections: 500}}}
 
 ---
 # The servers are in an ordinary inventory, with their VM details as variable `vms` and `node_roles: [virt]`:
 #   ansible-inventory -i hosts.ini -i cluster.nodes.yml --graph
 plugin: reduced.footprint.nodes
 cluster: blue
-libvirt_uri:
-  qemu: qemu+ssh://root@{host}/system
-  lxc: lxc+ssh://root@{host}/
+libvirt_uri: {qemu: "qemu+ssh://root@{host}/system", lxc: "lxc+ssh://root@{host}/"}
 """
 
 import os
 import typing as t
 
+from ansible import constants
 from ansible.errors import AnsibleParserError
 from ansible.inventory.helpers import get_group_vars
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible.utils.vars import combine_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, Problems, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_inventory, run_names
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import run_topology
@@ -259,24 +244,42 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def parse(self, inventory: t.Any, loader: t.Any, path: str, cache: bool = True) -> None:
         super().parse(inventory, loader, path, cache)
-        config = self._read_config_data(path)
+        problems = Problems()
         try:
-            check_known(dict.fromkeys(config), sorted(self.option_definitions), "", "")
-            self._populate(path, cache)
+            config = self._read_config_data(path)
+            for key in config:
+                problems.call(check_known, {key: None}, sorted(self.option_definitions), "", "")
+            problems.call(self._populate, path, cache, problems)
+            problems.check()
             run_names.READ[os.path.abspath(path)] = ""
         except FootprintError as error:
             # Ansible continues without the file; the playbooks do not
             run_names.READ[os.path.abspath(path)] = str(error)
+            self._end(f"{path}: {error}")
             raise AnsibleParserError(f"{path}: {error}") from None
+        except AnsibleParserError as error:
+            # invalid YAML; only its cause has the line
+            if run_names.is_ours(path) and error.__context__:
+                self._end(error.__context__)
+            raise
 
-    def _populate(self, path: str, cache: bool) -> None:
+    def _end(self, error: str | BaseException) -> None:
+        """End as Ansible would if every file must be valid, but with the error as the last line, and not twice among other texts."""
+        if constants.INVENTORY_ANY_UNPARSED_IS_FAILED:
+            self.display.error(error)
+            raise SystemExit(1) from None
+
+    def _populate(self, path: str, cache: bool, problems: Problems) -> None:
         wanted = run_topology.parse({key: self.get_option(key) for key in run_topology.KEYS}, list(self._included(path)))
-        servers = run_inventory.parse_servers(self.get_option("servers"))
+        servers = run_inventory.parse_servers(self.get_option("servers"), "servers", self.get_option("vm_defaults"), problems)
         named = {item.name for item in servers}
-        run_topology.check_names(wanted, servers, run_names.known_variables())
+        run_topology.check_names(wanted, servers, run_names.known_variables(), problems)
         servers += tuple(item for item in self._servers_of_other_sources() if item.name not in named)
-        plan = run_inventory.parse(self._option("cluster"), run_topology.give_roles(servers, wanted))
-        run_topology.check_vms(wanted, plan, named, {item.name for item in servers})
+        plan = run_inventory.parse(self._option("cluster"), run_topology.give_roles(servers, wanted), problems)
+        run_topology.check_vms(wanted, plan, named, {item.name for item in servers}, problems)
+        if problems.found:
+            return
+        run_names.SLIPS.update(plan.slips)
         laid = self._lay(wanted, plan)
         lookup = self._lookup()
         found = self._addresses(plan, lookup, path, cache)
@@ -289,9 +292,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         for host in mine:
             self._add(host)
         done = {host.name for host in mine}
-        for name in laid.variables:
-            if name not in done:
-                self._complete(name, laid)
+        for name in (one for one in laid.variables if one not in done):
+            self._complete(name, laid)
 
     def _included(self, path: str) -> t.Iterator[tuple[str, t.Any]]:
         """Name and content of each included file."""
@@ -327,9 +329,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _complete(self, name: str, laid: run_topology.Laid) -> None:
         """Add groups and variables of the topology to a host of another source; its own variables are kept."""
         host = self.inventory.hosts[name]
-        for group, members in laid.groups.items():
-            if name in members:
-                self.inventory.add_host(name, group=self.inventory.add_group(self._sanitize_group_name(group)))
+        for group in (group for group, members in laid.groups.items() if name in members):
+            self.inventory.add_host(name, group=self.inventory.add_group(self._sanitize_group_name(group)))
         for key, value in laid.variables[name].items():
             if key not in host.vars or key in (run_topology.TOPOLOGY, run_topology.ENVIRONMENTS):
                 before = host.vars.get(key) if key == run_topology.ENVIRONMENTS else None
@@ -348,6 +349,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             # added by another file of this plugin: its VMs are known
             if "footprint_cluster" in host.vars or "vm_host" in variables or not ("vms" in variables or "node_roles" in variables):
                 continue
+            if variables.get("vms") and (self.get_option("vm_defaults") or "vm_defaults" in variables):
+                message = f"does not apply to the VMs of {host.name}, which are in its variables."
+                raise RefusedError(message, "vm_defaults", "Move them below servers, or write out their keys and remove vm_defaults.")
             # only variables that determine the VMs are read; the host's own variables are kept
             entry = {key: variables[key] for key in ("vms", "node_roles", "ansible_host", "bmc", "hardware") if key in variables}
             virt = [run_inventory.VIRT_ROLE] if run_inventory.VIRT_ROLE in [group.name for group in host.get_groups()] else []
@@ -366,13 +370,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _addresses(self, plan: run_inventory.Inventory, lookup: run_inventory.Lookup, path: str, cache: bool) -> dict[str, run_inventory.Found]:
         self.load_cache_plugin()
         key = self.get_cache_key(path)
-        reads_cache = cache and self.get_option("cache")
         wanted = run_inventory.signature(plan, lookup)
-        if reads_cache:
-            try:
-                kept = self._cache[key]
-            except KeyError:
-                kept = None
+        if cache and self.get_option("cache"):
+            kept = self._cache.get(key)
             # the cache is invalid if a VM was added or removed, its NICs or its address changed, or other sources are asked
             if isinstance(kept, dict) and kept.get("wanted") == wanted:
                 return {name: run_inventory.Found(*entry) for name, entry in kept["found"].items()}

@@ -43,15 +43,23 @@ _raw:
 
 import difflib
 import os
+import re
 import typing as t
 
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.common.parameters import remove_values
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.display import Display
-from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_names
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import plan_names, run_names
 
 _SPECS = os.path.join(os.path.dirname(__file__), "..", "..", "playbooks", "argument_specs")
+# normalized, as the loader reads them; the folder of plugins may be a link
+_ROLES = os.path.normpath(os.path.join(os.path.dirname(__file__), "..", "..", "roles"))
+#: Lists for which the roles accept one text.
+_ONE = re.compile(r"\A(keystone_rotate|master_migrate_services|\w+_allowed)\Z")
+#: How ansible-core says that a key of a suboption is unknown.
+_UNSUPPORTED = re.compile(r"\A(\S+)\. Supported parameters include: (.*)\Z", re.DOTALL)
 #: The specification of variables that all playbooks have in common.
 _SHARED = "shared"
 
@@ -75,13 +83,34 @@ class LookupModule(LookupBase):
             # names that begin with footprint_ are checked with those of roles
             unknown += complaints(name, mine, variables or {}) if name != _SHARED else []
             options.update(mine)
-        hosts = (variables or {}).get("hostvars") or {}
-        errors, warnings = run_names.unknown_variables({name: hosts[name] for name in hosts}, run_names.known_variables())
+        hostvars = (variables or {}).get("hostvars") or {}
+        hosts, known = {name: hostvars[name] for name in hostvars}, run_names.known_variables()
+        errors, warnings = run_names.unknown_variables(hosts, known)
         for message in warnings:
             Display().warning(message)
-        unknown += errors
+        # not rendered: a template may need what only a run knows, or generate a secret
+        raw = {name: hostvars.raw_get(name) if hasattr(hostvars, "raw_get") else hostvars[name] for name in hosts}
+        unknown += errors + run_names.slips(raw) + self._invalid_values(raw, known)
         given = {name: self._templar.template(variables[name]) for name in options if name in (variables or {})}
-        return [{"options": options, "unknown": unknown, "invalid": invalid(options, given)}]
+        return [{"options": options, "unknown": unknown, "invalid": [*invalid(options, given), *invalid_ports(hosts, known)]}]
+
+    def _invalid_values(self, hosts: t.Mapping[str, t.Mapping[str, t.Any]], known: t.Any) -> list[str]:
+        """Return a message for each value of a variable of a role that does not match the role's argument specification."""
+        found: list[str] = []
+        for (role, name), values in run_names.role_values(hosts, known).items():
+            path = os.path.join(_ROLES, role, "meta", "argument_specs.yml")
+            specs = self._loader.load_from_file(path)["argument_specs"].values() if os.path.isfile(path) else ()
+            options = next((spec["options"] for spec in specs if name in spec.get("options", ())), {})
+            for value, where in values:
+                addresses = plan_names.invalid_addresses(value, name)
+                found += [f"{error.path} ({where}): {error.message} {error.hint}" for error in addresses]
+                if value and isinstance(value, str) and options and options[name].get("type") == "list" and not _ONE.match(name):
+                    # the specification accepts comma-separated texts, but the roles would use each letter
+                    text = "a text" if options[name].get("no_log") else f"the text {value!r}. Write [{value}]"
+                    found.append(f"{name} ({where}): must be a list, not {text}.")
+                elif options and not addresses:
+                    found += [f"{name} ({where}): {message.removeprefix(f'{name}: ')}" for message in invalid({name: options[name]}, {name: value})]
+        return found
 
 
 def invalid(options: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> list[str]:
@@ -91,13 +120,29 @@ def invalid(options: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> lis
     # the specification accepts texts such as a=b for a mapping, but the playbooks would find none of its keys
     texts = [name for name, value in answered.items() if isinstance(value, str) and options[name].get("type") == "dict"]
     found = [f"{name}: must be a mapping, not the text {answered.pop(name)!r}. Use -e '{{\"{name}\": {{...}}}}'." for name in texts]
-    for message in ArgumentSpecValidator(options).validate(answered).error_messages:
+    result = ArgumentSpecValidator(options).validate(answered)
+    # as ansible-core does in a module: values of options with no_log are not shown
+    for message in remove_values(result.error_messages, result._no_log_values):  # pylint: disable=protected-access
         for name, value in answered.items():
             if f"'{name}'" in message:
                 # ansible-core shows the value, but of a number with a fraction only the Python class
                 message = message.replace(str(type(value)), repr(str(value)))
-        found.append(f"{message}.")
+        found.append(_UNSUPPORTED.sub(r"\1: is not a known key. Use \2", f"{message.rstrip('.')}."))
     return found
+
+
+def invalid_ports(hosts: t.Mapping[str, t.Mapping[str, t.Any]], known: plan_names.Known) -> list[str]:
+    """Return a message for each port in variables of roles that is out of range. Argument specifications have no ranges."""
+    ports = {name for names in known.values() for name in names if name.endswith(("_port", "_frontends"))}
+    found: dict[str, None] = {}
+    for variables in hosts.values():
+        for name in sorted(ports.intersection(variables)):
+            try:
+                found.update(dict.fromkeys(plan_names.invalid_ports(variables[name], name)))
+            except AnsibleError:
+                # it refers to what is known later, such as facts
+                continue
+    return list(found)
 
 
 def complaints(playbook: str, options: t.Mapping[str, t.Any], given: t.Iterable[str]) -> list[str]:

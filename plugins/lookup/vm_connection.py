@@ -22,6 +22,10 @@ options:
     type: list
     elements: str
     required: true
+  new:
+    description: Whether to leave out VMs whose address and host key are in the inventory, and those of other inventory plugins.
+    type: bool
+    default: false
   wait_timeout:
     description: Seconds to wait until every VM has an address. V(0) searches once.
     type: int
@@ -80,6 +84,8 @@ class LookupModule(LookupBase):
         until = time.monotonic() + self.get_option("wait_timeout")
         names = [str(term) for term in terms]
         hosts = (variables or {}).get("hostvars") or {}
+        if self.get_option("new"):
+            names = [name for name in names if run_connections.is_new(hosts[name])]
         try:
             while True:
                 found, warnings = run_connections.connections(names, hosts)

@@ -14,7 +14,7 @@ author:
 description:
   - Returns how far the clock of a host is ahead of that of the control node, and the largest error of this measurement, which is half of the time that
     the shortest of several requests took. No time service is required.
-  - P(reduced.footprint.clock_skew#filter) compares the results of several hosts; the clock of the control node then cancels out.
+  - Compare the results of several hosts; the clock of the control node then cancels out.
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
@@ -25,9 +25,6 @@ options:
     default: 5
 notes:
   - The requests are made by an action plugin on the control node, through the connection of the host.
-seealso:
-  - plugin: reduced.footprint.clock_skew
-    plugin_type: filter
 """
 
 EXAMPLES = r"""

@@ -46,7 +46,7 @@ options:
     type: str
     default: ""
   query_timeout:
-    description: Seconds to wait for the answers of the host.
+    description: Seconds to wait for the answers of the host, at least 1.
     type: int
     default: 8
 notes:

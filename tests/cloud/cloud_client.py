@@ -20,7 +20,7 @@ import uuid
 from cloud_lab import CloudLab
 from token_client import Client, Refused
 
-IDENTITY, IMAGES, RESOURCES, COMPUTE, NETWORK = 5000, 9292, 8778, 8774, 9696
+IDENTITY, IMAGES, RESOURCES, COMPUTE, NETWORK, VOLUMES = 5000, 9292, 8778, 8774, 9696, 8776
 #: A request of each service that reads its database.
 REQUESTS = {
     IMAGES: "/v2/images",
@@ -60,15 +60,15 @@ class Cloud:
 
     def ask(self, port: int, path: str, method: str = "GET", body: bytes | None = None, kind: str = "application/json", timeout: float = 60) -> bytes:
         """Send a request through the virtual address."""
-        headers = {"X-Auth-Token": self.token, "Content-Type": kind, "OpenStack-API-Version": "placement 1.0, compute 2.37"}
+        headers = {"X-Auth-Token": self.token, "Content-Type": kind, "OpenStack-API-Version": "placement 1.0, compute 2.37, volume 3.54"}
         request = urllib.request.Request(f"https://{self.address}:{port}{path}", body, headers, method=method)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self.context))
         with opener.open(request, timeout=timeout) as answer:
             return bytes(answer.read())
 
-    def send(self, port: int, path: str, method: str = "POST", /, **values: t.Any) -> t.Any:
+    def send(self, port: int, path: str, method: str = "POST", /, timeout: float = 60, **values: t.Any) -> t.Any:
         """Send values as JSON; return the answer, empty if there is none."""
-        found = self.ask(port, path, method, json.dumps(values).encode() if values else None)
+        found = self.ask(port, path, method, json.dumps(values).encode() if values else None, timeout=timeout)
         return json.loads(found) if found else {}
 
     def answers(self, port: int) -> bool:

@@ -16,6 +16,7 @@ import typing as t
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "first-footprint.md"
+README = ROOT / "README.md"
 
 #: The mapping: what a run in the lab has instead of the values of the page. ``{net}`` are the first three octets of the lab.
 MAPPING = (
@@ -30,6 +31,14 @@ MAPPING = (
 BY_HAND = ("ssh-keygen ", "ssh-copy-id ")
 #: What simulated servers need in addition, passed with ``-e @lab.yml``: no control groups for QEMU, and no KVM.
 LAB_SETTINGS: t.Mapping[str, t.Any] = {
+    # the image of the catalogue, with the URL of the mapping
+    "virt_guests_images": [
+        {
+            "name": "debian-12",
+            "url": "https://cloud.debian.org/images/cloud/bookworm/20250316-2053/debian-12-genericcloud-amd64-20250316-2053.qcow2",
+            "checksum": "sha512:https://cloud.debian.org/images/cloud/bookworm/20250316-2053/SHA512SUMS",
+        }
+    ],
     "virt_host_qemu_conf": {"cgroup_controllers": []},
     "virt_guests_allow_emulation": True,
     "master_migrate_hypervisor": "qemu",
@@ -99,9 +108,9 @@ def commands(found: t.Sequence[Block]) -> list[str]:
     return [line[2:] for block in found if block.language == "console" for line in block.text.splitlines() if line.startswith("$ ")]
 
 
-def write(folder: pathlib.Path, net: str = "") -> list[Block]:
-    """Write the files of the page into a folder, with the addresses of a lab if one is given; return the blocks."""
-    known = blocks(PAGE.read_text(encoding="utf-8"))
+def write(folder: pathlib.Path, net: str = "", page: pathlib.Path = PAGE) -> list[Block]:
+    """Write the files of a page into a folder, with the addresses of a lab if one is given; return the blocks."""
+    known = blocks(page.read_text(encoding="utf-8"))
     if net:
         known = [block._replace(text=mapped(block.text, net)) for block in known]
     for name, text in files(known).items():

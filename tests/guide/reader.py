@@ -35,7 +35,7 @@ class Reader:
         (home / ".ssh").mkdir(mode=0o700)
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "operator", "-f", str(home / ".ssh/id_ed25519")], check=True)
         self.blocks = guide.write(home, self.settings.net)
-        (home / "lab.yml").write_text(json.dumps(guide.LAB_SETTINGS), encoding="utf-8")
+        (home / "lab.yml").write_text(guide.mapped(json.dumps(guide.LAB_SETTINGS), self.settings.net), encoding="utf-8")
 
     def lab(self, *arguments: str, stdin: str = "") -> str:
         """Run a command of the lab."""

@@ -351,6 +351,8 @@ def run_all(gates: t.Sequence[Gate], output: pathlib.Path, evidence: Evidence | 
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    if evidence:
+        evidence.publish()
     reached = {name: outcome for lane in lanes for name, outcome in lane.outcomes.items()}
     outcomes = [reached.get(gate.name) or Outcome(gate.name, Count(failed=1), remark=NOT_REACHED) for gate in gates]
     total = sum((outcome.count for outcome in outcomes), Count())

@@ -29,7 +29,7 @@ from engine import NOT_REACHED, Gate, Outcome
 
 FILE = workspace.ROOT / "tests" / "evidence.json"
 #: What is made from the evidence.
-PAGES = ("docs/evidence.md", "README.md")
+PAGES = ("docs/evidence.md",)
 #: What every gate with real parts runs.
 PRODUCT = (
     *("plugins", "roles", "playbooks", "meta", "lab", "scripts", "galaxy.yml", "pytest.ini", "requirements-dev.txt"),
@@ -196,8 +196,13 @@ class Evidence:
                 self._entries[which].pop(gate.name, None)
                 if count.passed and not count.failed:
                     self._entries[which][gate.name] = entry
-                save(self._files[which], self._entries[which])
+            save(self._files["local"], self._entries["local"])
             self.written |= len(places) > 1
+
+    def publish(self) -> None:
+        """Write what was added to the evidence. After the run: a gate of the same run compares the evidence with the pages made from it."""
+        if self.written:
+            save(self._files["committed"], self._entries["committed"])
 
     def stalest(self, gates: t.Sequence[Gate], elapsed: float) -> Gate | None:
         """Return the long gate whose inputs changed most since it was shown on this class of machine, of those that end before ``LIMIT``."""

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Pages that are made from the evidence: docs/evidence.md, and the table of supported systems in README.md."""
+"""The page that is made from the evidence, docs/evidence.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import module_tests
 import workspace
 from engine import Gate
 
-BEGIN, END = "<!-- supported systems: begin -->\n", "<!-- supported systems: end -->\n"
 #: Part, systems, gates that show it, and what else there is to say.
 SYSTEMS = (
     ("control node", "ansible-core 2.19 on Python 3.11 (Debian 12)", ("units", "e2e"), ""),
@@ -22,12 +21,12 @@ SYSTEMS = (
     ("virt hosts, controllers, guests and masters", "Debian 12, with BIOS boot (GRUB)", ("e2e", "molecule"), ""),
     ("masters", "Debian 12, with UEFI, NVMe, LVM and xfs", ("torture-migrate-migrate",), ""),
     ("virt hosts, controllers, guests and masters", "Debian 13", ("torture-e2e-trixie",), ""),
-    ("the cloud (`footprint_cloud: true`)", "Debian 13", ("torture-cloud-instance",), "for evaluation only; [what was tried](docs/cloud.md#what-was-tried)"),
+    ("the cloud (`footprint_cloud: true`)", "Debian 13", ("torture-cloud-instance",), "for evaluation only; [what was tried](cloud.md#what-was-tried)"),
     ("virt hosts", "Ubuntu 22.04 and 24.04, the RHEL 9 family", (), "untested; the `vars/` of each role support them"),
     ("VMs of a cloud image", "Debian 12, under `qemu`", ("torture-guide",), ""),
     ("execution environment", "Debian 13, ansible-core 2.21, built by `scripts/execution-environment`", ("ee-build", "torture-awx-flow"), ""),
     ("hypervisors", "`qemu` and `lxc`", ("integration", "e2e"), ""),
-    ("hypervisors", "`kvm`", (), "not shown by a gate: for two servers that have it, [one command](tests/kvm/README.md) proves it; please send its report"),
+    ("hypervisors", "`kvm`", (), "not shown by a gate: for two servers that have it, [one command](../tests/kvm/README.md) proves it; please send its report"),
 )
 
 
@@ -36,7 +35,8 @@ def _shown(entry: evidence.Entry | None) -> str:
     if not entry:
         return "not recorded yet"
     since = entry.get("commits_since")
-    later = "stale: its commit is unknown here" if since is None else f"stale since: {since} commits touched its inputs" if since else "current"
+    commits = "1 commit" if since == 1 else f"{since} commits"
+    later = "stale: its commit is unknown here" if since is None else f"stale since: {commits} touched its inputs" if since else "current"
     return f"{entry['date']}, `{entry['commit'][:8]}`: {entry['passed']} passed; {later}"
 
 
@@ -66,18 +66,10 @@ def page(entries: t.Mapping[str, evidence.Entry], gates: t.Sequence[Gate]) -> st
                 entry = entries.get(gate.name)
                 minutes, where = (f"{entry['seconds'] / 60:.1f}", entry["environment"]) if entry else ("", "")
                 lines.append(f"| `{gate.name}` | {gate.title} | {_shown(entry)} | {minutes} | {where} |")
+    lines += ["", "## Supported systems", "", systems(entries).rstrip()]
     return "\n".join([*lines, "", "## Modules", "", "The folders of tests that name a module, or a playbook or role that uses it:", "", module_tests.table()])
 
 
-def readme(text: str, entries: t.Mapping[str, evidence.Entry]) -> str:
-    """Return README.md with the current table."""
-    before, _begin, rest = text.partition(BEGIN)
-    return before + BEGIN + systems(entries) + END + rest.partition(END)[2]
-
-
 def write(gates: t.Sequence[Gate]) -> None:
-    """Update both pages, and how many commits are newer than the evidence."""
-    entries = evidence.measure(gates)
-    (workspace.ROOT / "docs" / "evidence.md").write_text(page(entries, gates), "utf-8")
-    path = workspace.ROOT / "README.md"
-    path.write_text(readme(path.read_text("utf-8"), entries), "utf-8")
+    """Update the page, and how many commits are newer than the evidence."""
+    (workspace.ROOT / "docs" / "evidence.md").write_text(page(evidence.measure(gates), gates), "utf-8")

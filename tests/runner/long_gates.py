@@ -24,7 +24,7 @@ RESUMABLE = frozenset({"faults", "options"})
 VOTES, CONSISTENCY = "witness/vote_faults.py", "consistency/rounds.py"
 #: Servers have other roles in each of these groups of files, so each group starts with new ones.
 CLOUD = (
-    *((name,) for name in ("cloud_image", "ovn_database", "ovn_chassis", "compute_servers", "restore", "volumes", "patch_day")),
+    *((name,) for name in ("cloud_image", "ovn_database", "ovn_chassis", "compute_servers", "restore", "volumes", "local_volumes", "patch_day")),
     ("instance", "dashboard", "tempest"),
     ("control_plane", "control_plane_failures"),
 )

@@ -18,7 +18,7 @@ from tests.support.preloaded import ansible_playbook
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 #: An action plugin instead of a module: it answers from a file, and writes down the call, and the options with which ssh would connect.
 _ACTION = """
-import json, pathlib
+import json, pathlib, time
 from ansible.plugins.action import ActionBase
 
 class ActionModule(ActionBase):
@@ -39,6 +39,7 @@ class ActionModule(ActionBase):
         found = {'failed': True, 'msg': f'{name} has no answer for {host}'} if name != 'controlplane_lock' else {'changed': False, 'holder': {}}
         found = answers.get(f'{name} {host}', found)
         found = answers.get(f'{name} {host}:{port}', found)
+        time.sleep(found.pop('sleep', 0))
         return answers.get(f'{name} {host} check', found) if self._task.check_mode else found
 """
 
@@ -53,7 +54,7 @@ class ControlNode:
     def __init__(self, folder: pathlib.Path, *modules: str) -> None:
         self.folder = folder
         #: Module and host, separated by a space → result; by default an error, of controlplane_lock that no other run restarts members. If they
-        #: differ, the one with " check" at the end is for check mode, the one with ":PORT" for a port of ssh.
+        #: differ, the one with " check" at the end is for check mode, the one with ":PORT" for a port of ssh. It comes after ``sleep`` seconds.
         self.answers: dict[str, t.Any] = {}
         #: Text of ansible.cfg.
         self.configuration = ""

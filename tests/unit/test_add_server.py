@@ -60,3 +60,15 @@ def test_the_plan_knows_copies_networks_and_the_pool_of_the_servers(tmp_path: pa
     (call,) = control.calls("footprint_plan")
     (server,) = call["arguments"]["servers"]
     assert (call["arguments"]["pool"], server["copies"], server["networks"]) == ("fast", {"db": 5}, ["lan"])
+
+
+def test_all_controllers_have_one_time_limit(tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "controlplane_info")
+    controllers = ["c1", "c2", "c3"]
+    (tmp_path / "more.yml").write_text(yaml.safe_dump({"controller": {"hosts": dict.fromkeys(controllers, {"ansible_connection": "local"})}}), "utf-8")
+    control.answers = {f"controlplane_info {name}": {"controlplane": {"services": {}}, "sleep": 2} for name in controllers}
+    given = {"__add_server_members": {"galera": controllers}, "__add_server_virtual_address": "", "__add_server_gate_uuid": ""}
+    gate = [{"ansible.builtin.include_tasks": str(ROOT / "playbooks/tasks/add_server_gate.yml")}]
+    code, output = control.play(gate, "metal1", "-i", str(tmp_path / "more.yml"), __add_server_gate_absent=[], __add_server_gate_wait=4, **given)
+    waits = [call["arguments"]["wait_timeout"] for call in control.calls() if call["arguments"].get("wait")]
+    assert code == 0 and waits[0] >= 3 and waits[1] <= 2 and waits[2] == 1, output

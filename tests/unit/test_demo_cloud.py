@@ -66,8 +66,8 @@ def blocks() -> dict[str, t.Any]:
 
 def placed(nodes: dict[str, t.Any]) -> dict[str, t.Any]:
     """Machine → its address, roles, and the roles of its VMs."""
-    servers = nodes["servers"].items()
-    return {name: (one["ansible_host"], one["roles"], [vm["roles"] for vm in one.get("vms", [])]) for name, one in servers}
+    servers, common = nodes["servers"].items(), nodes.get("vm_defaults", {})
+    return {name: (one["ansible_host"], one["roles"], [{**common, **vm}["roles"] for vm in one.get("vms", [])]) for name, one in servers}
 
 
 def test_machines_are_those_of_the_guide(inventory: t.Callable[..., Files]) -> None:

@@ -201,7 +201,7 @@ def test_the_hash_of_inputs_ignores_the_evidence_itself_and_documentation_of_the
 
     assert "docs/faq.md" in touched("site") and "docs/faq.md" not in touched("e2e")
     for name in ("site", "e2e", "units"):
-        assert not touched(name) & {"tests/evidence.json", "docs/evidence.md", "README.md"}
+        assert not touched(name) & {"tests/evidence.json", "docs/evidence.md"}
         assert "plugins/modules/vm_define.py" in touched(name)
 
 
@@ -231,8 +231,6 @@ def test_pages_are_current() -> None:
     hint = "Run: .venv/bin/python tests/runner/gates.py --pages"
     known = evidence.load()
     assert (ROOT / "docs" / "evidence.md").read_text("utf-8") == evidence_pages.page(known, gates.SHOWN), hint
-    text = (ROOT / "README.md").read_text("utf-8")
-    assert evidence_pages.readme(text, known) == text, hint
 
 
 def test_pages_show_current_stale_and_missing() -> None:

@@ -23,6 +23,8 @@ sys.path.append(str(ROOT / "tests" / "guide"))
 import guide  # noqa: E402
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_size  # noqa: E402
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms  # noqa: E402
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_seed_check  # noqa: E402
 
 NET = "10.0.0"
 PAGE = guide.blocks(guide.PAGE.read_text(encoding="utf-8"))
@@ -76,20 +78,32 @@ def test_every_host_has_its_address(variables: dict[str, t.Any]) -> None:
         "metal1": f"{NET}.11", "metal2": f"{NET}.12", "laptop": f"{NET}.2", "controller1": f"{NET}.21", "controller2": f"{NET}.22", "controller3": f"{NET}.23",
     }  # fmt: skip
     for vm in variables["metal1"]["vms"] + variables["metal2"]["vms"]:
-        assert vm["network_config"]["ethernets"]["admin"]["addresses"] == [f"{vm['address']}/24"]
+        device = vm["network_config"]["ethernets"]["nic0"]
+        assert device == {
+            "match": {"macaddress": variables[vm["id"]]["vm_macs"][0]},
+            "addresses": [f"{vm['address']}/24"],
+            "routes": [{"to": "0.0.0.0/0", "via": f"{NET}.1"}],
+            "nameservers": {"addresses": [f"{NET}.1"]},
+        }
 
 
-def test_images_are_those_that_debian_publishes(variables: dict[str, t.Any]) -> None:
-    images = variables["metal1"]["virt_guests_images"]
+def test_images_are_those_of_the_catalogue(variables: dict[str, t.Any]) -> None:
     used = {disk["image"] for values in variables.values() for vm in values.get("vms", ()) for disk in vm["disks"]}
-    assert used == {image["name"] for image in images}
-    # the names as Debian publishes them; the number counts the days
-    url = r"(https://cloud\.debian\.org/images/cloud/bookworm/(\d{8}-\d+)/)debian-12-genericcloud-amd64-\2\.qcow2"
-    found = re.fullmatch(url, images[0]["url"])
-    assert len(images) == 1 and found and images[0]["checksum"] == f"sha512:{found.group(1)}SHA512SUMS"
+    assert [{"name": name} for name in used] == variables["metal1"]["virt_guests_images"]
+    catalogue = yaml.safe_load((ROOT / "roles/images/vars/main.yml").read_text("utf-8"))["__images_catalogue"]
+    assert guide.LAB_SETTINGS["virt_guests_images"] == [{"name": name, **catalogue[name]} for name in used]
     (mirror,) = guide.alternatives(PAGE, "An image from the laptop")
     (other,) = yaml.safe_load(mirror)["virt_guests_images"]
-    assert [other["url"].rpartition("/")[2], other["name"]] == [images[0]["url"].rpartition("/")[2], images[0]["name"]]
+    assert other["url"].rpartition("/")[2] == catalogue[other["name"]]["url"].rpartition("/")[2]
+
+
+@pytest.mark.parametrize("release, number", [("bookworm", 12), ("trixie", 13)])
+def test_names_of_the_catalogue_are_those_that_debian_publishes(release: str, number: int) -> None:
+    entry = yaml.safe_load((ROOT / "roles/images/vars/main.yml").read_text("utf-8"))["__images_catalogue"][f"debian-{number}"]
+    # the number counts the days
+    url = rf"(https://cloud\.debian\.org/images/cloud/{release}/(\d{{8}}-\d+)/)debian-{number}-genericcloud-amd64-\2\.qcow2"
+    found = re.fullmatch(url, entry["url"])
+    assert found and entry["checksum"] == f"sha512:{found.group(1)}SHA512SUMS"
 
 
 def test_the_virtual_machines_fit(variables: dict[str, t.Any]) -> None:
@@ -133,7 +147,7 @@ def test_addresses_by_dhcp(server: str, variables: dict[str, t.Any], tmp_path: p
     names = [vm["id"] for values in text["servers"].values() for vm in values.get("vms", ())]
     for values in text["servers"].values():
         for vm in values.get("vms", ()):
-            del vm["address"], vm["network_config"]
+            del vm["address"]
     (alternative,) = [yaml.safe_load(one) for one in guide.alternatives(PAGE, "Addresses by DHCP") if server in one]
     leases = tmp_path / "leases"
     alternative["dhcp_leases"] = [str(leases)]
@@ -152,3 +166,75 @@ def test_every_alternative_is_yaml_of_a_known_option() -> None:
     for text in found:
         (key,) = yaml.safe_load(text)
         assert f"\n  {key}:\n" in plugin
+
+
+# The smallest inventory, in README.md
+
+SMALLEST = guide.files(guide.blocks(guide.README.read_text(encoding="utf-8")))
+
+
+def test_the_smallest_inventory_is_small_and_the_readme_short() -> None:
+    assert sum(len(text.splitlines()) for text in SMALLEST.values()) <= 30
+    assert len(guide.README.read_text(encoding="utf-8").splitlines()) <= 110
+
+
+def test_the_smallest_inventory_has_three_controllers_and_the_master(tmp_path: pathlib.Path) -> None:
+    guide.write(tmp_path, page=guide.README)
+    found = hosts(tmp_path)
+    assert {name: found[name]["ansible_host"] for name in ("controller1", "controller2", "controller3")} == {
+        f"controller{number}": f"{NET}.2{number}" for number in (1, 2, 3)
+    }
+    for name in ("metal1", "metal2"):
+        vms = parse_vms(found[name]["vms"], cluster="home")
+        assert [vm.roles for vm in vms] == [("controller",)] * len(vms) and all(vm.memory_mib == 4096 for vm in vms)
+        for vm in vms:
+            assert vm.cloud_init
+            io_seed_check.check(vm.cloud_init, vm.path)
+    assert found["metal1"]["master_migrate_source"] == "laptop" and found["laptop"]["node_roles"] == ["master"]
+    # the plan measures the servers, which do not exist here
+    capacity = "node_capacity: {memory: 16, cpus: 4, pools: {default: 100 GiB}, bridges: [br-admin], hypervisors: [kvm]}\n"
+    for name in ("metal1", "metal2"):
+        (tmp_path / f"inventory/host_vars/{name}.yml").parent.mkdir(exist_ok=True)
+        (tmp_path / f"inventory/host_vars/{name}.yml").write_text(capacity)
+    text = ansible("ansible-playbook", "-i", "inventory", "reduced.footprint.plan_placement", "-e", "plan_placement_measure=false", folder=tmp_path)
+    assert "all 4 VMs have a server" in text and "failed=0" in text
+
+
+#: Five typing errors in nodes.yml of the smallest inventory, and five in its variables.
+TYPOS = {
+    "nodes.yml": (
+        ("ram: 4", "ram: 4096"), ("10.0.0.12", "10.0.0.300"), ("roles: [master]", "rolse: [master]"), ("10.0.0.23/24", "10.0.0.23/42"),
+        ("disks: [{size: 12GiB", "disks: [{size: 12GB1"),
+    ),
+    "group_vars/all.yml": (
+        ("virt_host_bridges: [{name: br-admin, port:", "virt_host_bridges: [{name: br-admin, prot:"),
+        ("virt_guests_images: [{name: debian-12}]", "virt_guests_imagse: [{name: debian-12}]"),
+        ("10.0.0.20", "10.0.0.256"), ("10.0.0.3 ", "10.0.0.333 "), ("ansible_user: root", "ansible_user: root\nvirt_guests_parallel: some"),
+    ),
+}  # fmt: skip
+#: A part of the line of each.
+FOUND = {
+    "nodes.yml": ("Did you mean 4096 MiB", "rolse", "10.0.0.300", "10.0.0.23/42", "12GB1"),
+    "group_vars/all.yml": ("prot", "imagse", "10.0.0.256", "10.0.0.333", "some"),
+}
+
+
+@pytest.mark.parametrize("file", TYPOS)
+def test_five_typing_errors_are_five_lines(file: str, tmp_path: pathlib.Path) -> None:
+    guide.write(tmp_path, page=guide.README)
+    checks = guide.blocks((ROOT / "docs/inventory-checks.md").read_text(encoding="utf-8"))
+    (tmp_path / "ansible.cfg").write_text(next(block.text for block in checks if block.text.startswith("# ansible.cfg")))
+    path = tmp_path / "inventory" / file
+    text = path.read_text()
+    for right, wrong in TYPOS[file]:
+        assert right in text
+        text = text.replace(right, wrong, 1)
+    path.write_text(text)
+    env = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+    env.update(HOME=str(tmp_path), ANSIBLE_COLLECTIONS_PATH=str(ROOT / ".cache/collections"), ANSIBLE_NOCOLOR="1")
+    argv = [str(ROOT / ".venv/bin/ansible-playbook"), "reduced.footprint.site"]
+    done = subprocess.run(argv, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    lines = done.stdout.strip().splitlines()
+    assert done.returncode != 0 and len(lines) <= 12, done.stdout
+    for word in FOUND[file]:
+        assert sum(word in line for line in lines[-5:]) == 1, done.stdout

@@ -78,6 +78,17 @@ def test_the_control_node_is_not_shut_down(control: ControlNode) -> None:
     assert code != 0 and "metal2 was not changed: master runs this playbook, which would end with its shutdown." in " ".join(output.split()), output
 
 
+@pytest.mark.parametrize(("servers", "named"), [(["metal2"], True), (["metal1"], False)])
+def test_volumes_on_the_disks_of_the_server_are_named(control: ControlNode, servers: list[str], named: bool) -> None:
+    control.answers["vm_info metal2"] = {"vms": []}
+    (control.folder / "compute.yml").write_text(yaml.safe_dump({"compute": {"hosts": {"metal1": {}, "metal2": {}}}}), "utf-8")
+    backends = {"local": {"type": "lvm", "volume_group": "cinder-volumes", "servers": servers}}
+    options = ["-i", str(control.folder / "compute.yml"), "-e", "maintain_virt_node_servers=metal2"]
+    _code, output = control.run("reduced.footprint.maintain_virt_node", "--check", *options, cinder_volume_backends=backends)
+    assert ("volumes of local are on the disks of metal2: instances on other servers wait for them while it is off" in output) == named, output
+    assert "metal2: maintenance" in output, output
+
+
 @pytest.mark.parametrize(("action", "asked"), [("move", 1), ("stop", 0)])
 def test_a_vm_that_was_moved_is_copied_to_its_standby_again(tmp_path: pathlib.Path, action: str, asked: int) -> None:
     control = ControlNode(tmp_path, "vm_standby_info")
@@ -209,3 +220,30 @@ def test_after_a_restart_each_host_is_asked_for_its_own_services(tmp_path: pathl
         assert (asked["w"], "galera" in asked["c1"]) == ((["rabbitmq", "witness"], True) if wait else ([], False)), output
         # the task that waits was not skipped
         assert output.count("item=w") == (2 if wait else 1), output
+
+
+def test_all_hosts_have_one_time_limit_after_a_restart(tmp_path: pathlib.Path) -> None:
+    """One that does not answer does not lengthen the wait for the others."""
+    control = ControlNode(tmp_path, "controlplane_info")
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    dead = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    hosts = {"c1": here, "c2": dead, "c3": dead, "c4": here}
+    (tmp_path / "more.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "children": {"controller": {"hosts": dict.fromkeys(hosts)}}}}), "utf-8")
+    control.answers = {f"controlplane_info {name}": {"controlplane": {"services": {}}} for name in hosts}
+    look = [{"ansible.builtin.include_tasks": str(ROOT / "playbooks/tasks/controlplane_look.yml")}]
+    code, output = control.play(look, "metal1", "-i", str(tmp_path / "more.yml"), __controlplane_wait=8, __controlplane_hosts=list(hosts))
+    waits = {call["host"]: call["arguments"]["wait_timeout"] for call in control.calls()}
+    assert code == 0 and waits == dict.fromkeys(hosts, 1), output
+    assert "failed: [metal1 -> c3" in output, output
+    code, output = control.play(look, "metal1", "-i", str(tmp_path / "more.yml"), __controlplane_wait=300, __controlplane_hosts=["c1", "c4"])
+    assert code == 0 and all(280 < call["arguments"]["wait_timeout"] <= 300 for call in control.calls()), output
+
+
+@pytest.mark.parametrize(("said", "tries"), [("Unable to establish connection to https://192.0.2.20:8774/: Connection aborted.", 4), ("No valid host.", 1)])
+def test_a_broken_connection_does_not_end_the_verification(tmp_path: pathlib.Path, said: str, tries: int) -> None:
+    control = ControlNode(tmp_path, "server_power")
+    control.answers = {"server_power metal2": {"failed": True, "msg": said}}
+    (task,) = yaml.safe_load((ROOT / "playbooks/tasks/verify_cloud_server.yml").read_text("utf-8"))
+    create = {key: value for key, value in task["block"][0].items() if not key.startswith("openstack.cloud")}
+    code, output = control.play([{**create, "reduced.footprint.server_power": {}, "delay": 0}], "metal2")
+    assert code != 0 and len(control.calls()) == tries, output

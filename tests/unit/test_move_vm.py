@@ -43,9 +43,15 @@ def test_the_witnesses_forget_the_start_before_the_standby_does(tmp_path: pathli
     assert ("and is not on its first server metal3 now" in " ".join(output.split())) == (not asked)
 
 
+def steps(folder: pathlib.Path) -> list[dict[str, t.Any]]:
+    """Return the tasks of a move, with the file that they import next to the play."""
+    (folder / "move_vm_call.yml").write_text((ROOT / "playbooks/tasks/move_vm_call.yml").read_text("utf-8"), "utf-8")
+    return yaml.safe_load((ROOT / "playbooks/tasks/move_vm_steps.yml").read_text("utf-8"))
+
+
 #: Steps of a move that concern the copies of the VM.
-COPIES = ("Read whether the VM is copied from this host", "Check that a copied VM can be moved", "Pause the copies to the standby", "Move the VM",
-          "Show that it is not copied any more", "End the copies to the standby")  # fmt: skip
+COPIES = ("Read whether the VM is copied from this host", "Find its copies", "Check that a copied VM can be moved", "Save the result of this check",
+          "Pause the copies to the standby", "Move the VM", "Show that it is not copied any more", "End the copies to the standby")  # fmt: skip
 REFUSED = {"failed": True, "msg": "metal2 has no active storage pool"}
 
 
@@ -76,7 +82,7 @@ def test_copies_end_only_with_the_move(tmp_path: pathlib.Path, part: str, state:
         "vm_move metal1": result,
         "vm_move metal1 check": rehearsed,
     }
-    tasks = yaml.safe_load((ROOT / "playbooks/tasks/move_vm_steps.yml").read_text("utf-8"))
+    tasks = steps(tmp_path)
     tasks = [task for task in tasks if task["name"] in COPIES]
     if check:
         control.answers["vm_move metal1"] = control.answers["vm_move metal1 check"] = rehearsed if part == "source" and state == "moved" else result
@@ -107,7 +113,7 @@ def test_the_key_of_a_running_worker_is_kept(tmp_path: pathlib.Path, failed: boo
     # the module has waited for wait_timeout, or not at all, or has refused a call while the worker runs
     control = ControlNode(tmp_path, "vm_move", "one_time_key")
     control.answers = {"vm_move metal1": {"failed": failed, **({"move": result} if result else {})}, "one_time_key metal2": {}}
-    tasks = yaml.safe_load((ROOT / "playbooks/tasks/move_vm_steps.yml").read_text("utf-8"))
+    tasks = steps(tmp_path)
     tasks = [task for task in tasks if task["name"] == "Move the VM"]
     values = {"__move_vm_prepared": {"public_key": "ssh-ed25519 AAAA"}, "footprint_cluster": "lab"}
     code, output = control.play(tasks, "metal1", move_vm_id="notes", move_vm_state="returned", move_vm_destination="metal2", **values)
@@ -126,7 +132,7 @@ def test_host_keys_of_a_server_that_listens_on_one_address_only(tmp_path: pathli
         "slurp metal2": {"content": base64.b64encode(b"ssh-ed25519 BBBB root@metal2\n").decode(), "encoding": "base64"},
         "vm_move metal1": {"move": {"state": "moved"}},
     }
-    tasks = yaml.safe_load((ROOT / "playbooks/tasks/move_vm_steps.yml").read_text("utf-8"))
+    tasks = steps(tmp_path)
     names = [task["name"] for task in tasks]
     tasks = tasks[names.index("Read the host keys of the destination") : names.index("Move the VM") + 1]
     tasks = [task for task in tasks if task["name"] != "Pause the copies to the standby"]

@@ -146,6 +146,12 @@ def test_empty_answer_of_a_survey_counts_as_no_answer() -> None:
     assert invalid(options("remove_controller"), {"remove_controller_name": ""}) == ["missing required arguments: remove_controller_name."]
 
 
+def test_invalid_values_of_secrets_are_not_shown() -> None:
+    spec = {"users": {"type": "list", "elements": "dict", "options": {"name": {"type": "int"}, "password": {"type": "str", "no_log": True, "choices": ["x"]}}}}
+    found = invalid(spec, {"users": [{"name": "hidden-word", "password": "hidden-word"}]})
+    assert len(found) == 2 and "hidden-word" not in "".join(found), found
+
+
 def test_variables_read_from_other_hosts_are_set_somewhere() -> None:
     root = PLAYBOOKS.parent
     paths = [path for folder in ("playbooks", "roles", "plugins") for path in root.glob(f"{folder}/**/*.*") if path.suffix in (".yml", ".j2", ".py")]
@@ -155,7 +161,9 @@ def test_variables_read_from_other_hosts_are_set_somewhere() -> None:
     def is_set(name: str) -> bool:
         return name.startswith("ansible_") or bool(re.search(rf'register: {name}$|^ +{name}:|"{name}"', whole, re.MULTILINE))
 
-    read = re.compile(r"hostvars\[[^\]]*\]+\.(\w+)|extract', hostvars\)\s*\|\s*map\(attribute='(\w+)|extract', hostvars, '(\w+)'")
+    read = re.compile(
+        r"hostvars\[[^\]]*\]+\.(\w+)|extract', hostvars\)\s*\|\s*map\(attribute='(\w+)|extract', hostvars, '(\w+)'|hostvars \| [\w.]+host_values\('(\w+)"
+    )
     unset = [f"{path}: {name}" for path, text in texts.items() for found in read.findall(text) for name in found if name and not is_set(name)]
     assert not unset
     assert not is_set("__nothing_sets_this")
@@ -184,6 +192,6 @@ def test_a_playbook_that_asks_the_control_plane_finds_new_controllers_first() ->
 def test_what_is_kept_next_to_the_inventory_is_hidden() -> None:
     # Ansible reads each other file of a folder that is an inventory: an image fails, and an inventory of another tool adds its groups
     files = [*PLAYBOOKS.glob("**/*.yml"), *PLAYBOOKS.parent.glob("roles/*/*/*.yml")]
-    found = {path: re.findall(r"\binventory_dir\b[^/]*/(.)", path.read_text("utf-8")) for path in files}
+    found = {path: re.findall(r"\b(?:inventory_dir|__directory)\b[^/\n]*/(.)", path.read_text("utf-8")) for path in files}
     assert {path.name for path, first in found.items() if first} >= {"export_kolla.yml", "build_image.yml", "verify_cloud_steps.yml"}
     assert [str(path) for path, first in found.items() if set(first) - {"."}] == []

@@ -21,8 +21,8 @@ def test_the_old_vm_is_named_by_its_id_and_cluster(tmp_path: pathlib.Path) -> No
     control.more = {"controller1": {"vm_details": {"id": 7, "name": "controller1"}, "vm_host": "metal1"}}
     tasks = (ROOT / "playbooks/tasks/replace_controller_retire.yml").read_text("utf-8")
     (tmp_path / "retire.yml").write_text(tasks, "utf-8")
-    settings = yaml.safe_load((ROOT / "playbooks/replace_controller.yml").read_text("utf-8"))[0]["vars"]
-    given = {name: settings[name] for name in ("__replace_request", "__replace_cluster", "__replace_details")}
+    first, second, *_others = yaml.safe_load((ROOT / "playbooks/replace_controller.yml").read_text("utf-8"))
+    given = {"__replace_request": first["vars"]["__replace_request"], "__replace_details": second["vars"]["__replace_details"]}
     plan = {"at": "20261125T190000Z", "source": "metal1", "destination": "metal1"}
     named = {"replace_controller_name": "controller1", "footprint_cluster": "blue", "__replace_here": "metal1", "__replace_plan": plan}
     code, output = control.play([{"ansible.builtin.include_tasks": "retire.yml"}], **given, **named)

@@ -42,7 +42,7 @@ build = _build()
         ("docs/images/flow.svg", "README.md", "images/flow.svg"),
         ("images/flow.svg", "docs/README.md", "images/flow.svg"),
         ("../plugins/modules/vm_move.py", "docs/moving.md", "reference/vm_move_module.rst"),
-        ("../plugins/filter/clock_skew.py", "docs/operation.md", "reference/clock_skew_filter.rst"),
+        ("../plugins/filter/plan_servers.py", "docs/operation.md", "reference/plan_servers_filter.rst"),
         ("../plugins", "docs/README.md", "reference/index.rst"),
         ("defaults/main.yml", "roles/galera/README.md", f"{REPOSITORY}/blob/main/roles/galera/defaults/main.yml"),
         ("../lab/inventory", "docs/first-footprint.md", f"{REPOSITORY}/tree/main/lab/inventory"),

@@ -43,6 +43,11 @@ SERVER = {
     "roles: [contoller]": "servers.metal1.roles[0]: unknown role 'contoller'. Did you mean controller?",
     "roles: [compute, vrt]": "servers.metal1.roles[1]: unknown role 'vrt'. Did you mean virt?",
     "roles: {virt: yes}": "servers.metal1.roles: expected a list of roles, got {'virt': True}. Write a list of names, e.g. [virt, compute].",
+    "vm_default: {ram: 4}": "servers.metal1.vm_default: is not a known key. Did you mean vm_defaults?",
+    "vm_defaults: [ram]": "servers.metal1.vm_defaults: is a list, not a mapping. Write the common keys of the VMs, e.g. {ram: 4, nics: [{bridge: br-admin}]}.",
+    "ansible_host: 192.0.2.300": "servers.metal1.ansible_host: '192.0.2.300' is not an IP address. Write four numbers from 0 to 255, e.g. 192.0.2.10.",
+    "virt_host_bridges: [{address: 192.0.2/24}, {address: 192.0.2.1/33}]": "servers.metal1.virt_host_bridges[1].address: '192.0.2.1/33' is not an IP address. "
+    "Write four numbers from 0 to 255, e.g. 192.0.2.10.",
     "vms: [{id: c1}]": "servers.metal1.vms: metal1 has VM details but not the role virt. "
     "Add virt to its roles, or move the VM details to a server with this role.",
 }
@@ -65,13 +70,19 @@ VMS = {
     "[{id: c1, disks: [{sise: 4}]}]": "vms[0].disks[0].sise: is not a known key. Did you mean size?",
     "[{id: c1, disks: [{imgae: debian}]}]": "vms[0].disks[0].imgae: is not a known key. Did you mean image?",
     "[{id: c1, host: metl1}]": "vms[0].host: no server is named metl1. Did you mean metal1?",
-    "[{id: c1, address: 192.0.2.10/24}]": "vms[0].address: '192.0.2.10/24' is not an IP address. Use an address without prefix, e.g. 192.0.2.10.",
+    "[{id: c1, address: 192.0.2.10/24}]": "vms[0].address: has a prefix, which is for the first NIC, but the VM has no NIC. "
+    "Add nics, e.g. [{bridge: br-admin}].",
+    "[{id: c1, address: 192.0.2.300}]": "vms[0].address: '192.0.2.300' is not an IP address. Use an address without prefix, e.g. 192.0.2.10.",
+    "[{id: c1, address: 192.0.2.1, gateway: 192.0.2.2}]": "vms[0].gateway: requires an address with a prefix. Write the address as e.g. 192.0.2.10/24.",
 }
 #: Lines at the top level → the message.
 OPTIONS = {
     "dhcp_lease: []": "dhcp_lease: is not a known key. Did you mean dhcp_leases?",
     "clusters: blue": "clusters: is not a known key. Did you mean cluster?",
     "server: {}": "server: is not a known key. Did you mean servers?",
+    "vm_defaults: {id: c1}": "vm_defaults.id: is different for each VM. Write it in the entries of vms.",
+    "{dhcp_lease: [], server: {}}": "2 errors:\n  dhcp_lease: is not a known key. Did you mean dhcp_leases?\n"
+    "  server: is not a known key. Did you mean servers?",
     "nodes: {'metal1$': {role: [virt]}}": "nodes.metal1$.role: is not a known key. Did you mean roles?",
     "nodes: {'metal1$': {roles: [vitr]}}": "nodes.metal1$.roles[0]: unknown role 'vitr'. Did you mean virt?",
     "nodes: {'metal[': {}}": "nodes.metal[: invalid regular expression: unterminated character set at position 5. Correct the expression, e.g. node[1-3].",
@@ -110,7 +121,7 @@ def inventories() -> dict[str, tuple[str, str]]:
     for details, message in VMS.items():
         found[f"vms: {details}"] = (f"{head}cluster: blue\nservers:\n  metal1:\n    roles: [virt]\n    vms: {details}\n", f"servers.metal1.{message}")
     for line, message in OPTIONS.items():
-        found[line] = (f"{head}cluster: blue\n{line}\n", message)
+        found[line] = (f"{head}cluster: blue\n{line[1:-1].replace(', ', chr(10)) if line[0] == '{' else line}\n", message)
     for name, line in VALID.items():
         found[name] = (f"{head}cluster: blue\n{line}\n", "")
     return found

@@ -158,6 +158,15 @@ def test_files_are_written_also_for_an_outage(tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "status.json").stat().st_mode & 0o777 == 0o644
 
 
+@pytest.mark.parametrize("variable", ["status_report_file", "status_html_file"])
+def test_a_file_that_cannot_be_written_does_not_hide_the_status(variable: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "directory").mkdir()
+    code, lines = status(outage(tmp_path / "node"), **{variable: str(tmp_path / "directory")})
+    text = "\n".join(lines)
+    assert code == 2 and "DOWN " in text and f"{variable}: cannot write {tmp_path}/directory: Is a directory." in text, text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["directory", "node"]
+
+
 @contextlib.contextmanager
 def dead() -> t.Iterator[int]:
     """A port of this machine that drops all packets of new connections, as a machine without power does; yields its number."""

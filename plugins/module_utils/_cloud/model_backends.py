@@ -19,6 +19,8 @@ PREFIX = "cinder_volume_backends"
 FOLDER = "/etc/cinder"
 # also a section of the configuration, the name of files, and a part of the names of queues
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}\Z")
+# as lvm(8) allows it, except a single point or two
+_GROUP = re.compile(r"[A-Za-z0-9_+][\w+.-]{0,126}\Z", re.ASCII)
 _WORD = re.compile(r"[A-Za-z0-9][\w.-]*\Z")
 _USER = re.compile(r"(?!client[.])[A-Za-z0-9][\w.-]*\Z")
 _KEY = re.compile(r"[A-Za-z0-9+/]{20,}={0,2}\Z")
@@ -29,12 +31,14 @@ _NOT_NAMES = ("default", "database", "nova", "service_user", "keystone_authtoken
 class Backend:
     """What a backend needs.
 
-    :arg shared: whether every server reaches the same data, so that one server manages it; otherwise each server has its own.
+    :arg shared: whether every server reaches the same data, so that one server manages it; otherwise each of ``servers`` has its own.
     :arg settings: options of its section in the configuration of cinder-volume.
     :arg files: files of cinder-volume with ``path``, ``content`` and ``secret``.
     :arg packages: packages of the server whose cinder-volume manages it.
     :arg client_packages: packages of every server that attaches its volumes.
     :arg secret: ``uuid``, ``name`` and ``value`` of the secret with which libvirt logs in to it; empty if it needs none.
+    :arg servers: the servers on whose disks the volumes are; empty if it is shared.
+    :arg volume_group: the volume group on each of them.
     """
 
     name: str
@@ -44,21 +48,48 @@ class Backend:
     packages: tuple[str, ...] = ()
     client_packages: tuple[str, ...] = ()
     secret: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    servers: tuple[str, ...] = ()
+    volume_group: str = ""
 
 
-def parse(value: t.Any, environment: str) -> tuple[Backend, ...]:
+class Site(t.NamedTuple):
+    """Where the backends are.
+
+    :arg environment: name of the environment, from which the UUIDs of secrets are derived.
+    :arg computes: the compute servers.
+    """
+
+    environment: str
+    computes: t.Sequence[str] = ()
+
+
+def parse(value: t.Any, site: Site) -> tuple[Backend, ...]:
     """Return the backends.
 
     :arg value: name → mapping with ``type``, the keys of the type, and ``settings``, further options of the driver.
-    :arg environment: name of the environment, from which the UUIDs of secrets are derived.
     :raises InputError: with the path of the invalid value.
     """
     if not isinstance(value, t.Mapping):
         raise InputError(f"expected a mapping, got {kind_of(value)}.", PREFIX, "Write NAME: {type: rbd, ...}.")
-    return tuple(_backend(str(name), entry, f"{PREFIX}.{name}", environment) for name, entry in value.items())
+    found = tuple(_backend(str(name), entry, f"{PREFIX}.{name}", site) for name, entry in value.items())
+    used: dict[tuple[str, str], str] = {}
+    for one in found:
+        for server in one.servers:
+            other = used.setdefault((server, one.volume_group), one.name)
+            if other != one.name:
+                raise InputError(
+                    f"{one.volume_group} on {server} is the volume group of {other}.", f"{PREFIX}.{one.name}.volume_group", "Use another volume group."
+                )
+    return found
 
 
-def _backend(name: str, entry: t.Any, path: str, environment: str) -> Backend:
+def warnings(value: t.Any, site: Site, server: str) -> list[str]:
+    """Return what the loss of a server means for volumes, in one line or none."""
+    names = ", ".join(one.name for one in (parse(value, site) if server in site.computes else ()) if server in one.servers)
+    return [f"volumes of {names} are on the disks of {server}: instances on other servers wait for them while it is off"] if names else []
+
+
+def _backend(name: str, entry: t.Any, path: str, site: Site) -> Backend:
     if not _NAME.match(name) or name in _NOT_NAMES or name.startswith("oslo_"):
         raise InputError(f"{shown(name)} is not a valid name of a backend.", path, "Use up to 32 lower-case letters, digits, hyphens and underscores.")
     if not isinstance(entry, t.Mapping):
@@ -69,7 +100,7 @@ def _backend(name: str, entry: t.Any, path: str, environment: str) -> Backend:
     more = entry.get("settings") or {}
     if not isinstance(more, t.Mapping):
         raise InputError(f"expected a mapping, got {kind_of(more)}.", f"{path}.settings", "Write OPTION: VALUE, as in a section of cinder.conf.")
-    found = make(name, entry, path, environment)
+    found = make(name, entry, path, site)
     own = {"volume_backend_name": name, **({"backend_host": "shared"} if found.shared else {})}
     for key in more:
         if key in own:
@@ -85,7 +116,7 @@ def _required(entry: t.Mapping[str, t.Any], key: str, pattern: re.Pattern[str], 
     return found
 
 
-def _rbd(name: str, entry: t.Mapping[str, t.Any], path: str, environment: str) -> Backend:
+def _rbd(name: str, entry: t.Mapping[str, t.Any], path: str, site: Site) -> Backend:
     pool = _required(entry, "pool", _WORD, path, "Write the name of a pool of Ceph, e.g. volumes.")
     user = _required(entry, "user", _USER, path, "Write the name of an account of Ceph without client., e.g. cinder.")
     value = entry.get("key")
@@ -97,7 +128,7 @@ def _rbd(name: str, entry: t.Mapping[str, t.Any], path: str, environment: str) -
         raise InputError("is not a list of addresses.", f"{path}.monitors", "Write the addresses of the monitors, e.g. [192.0.2.31].")
     hosts = [_address(one, f"{path}.monitors[{index}]") for index, one in enumerate(monitors)]
     configuration, keyring = f"{FOLDER}/footprint-{name}.conf", f"{FOLDER}/footprint-{name}.keyring"
-    secret = str(uuid.uuid5(uuid.NAMESPACE_URL, f"reduced.footprint/{environment}/{name}/{user}"))
+    secret = str(uuid.uuid5(uuid.NAMESPACE_URL, f"reduced.footprint/{site.environment}/{name}/{user}"))
     return Backend(
         name,
         True,
@@ -115,7 +146,7 @@ def _rbd(name: str, entry: t.Mapping[str, t.Any], path: str, environment: str) -
         ),
         ("ceph-common", "python3-rbd", "python3-rados"),
         ("qemu-block-extra",),
-        {"uuid": secret, "name": f"{name} of {environment}", "value": value},
+        {"uuid": secret, "name": f"{name} of {site.environment}", "value": value},
     )
 
 
@@ -128,8 +159,33 @@ def _address(value: t.Any, path: str) -> str:
     return f"[{found}]" if found.version == 6 else str(found)
 
 
-_Maker = t.Callable[[str, t.Mapping[str, t.Any], str, str], Backend]
+def _lvm(name: str, entry: t.Mapping[str, t.Any], path: str, site: Site) -> Backend:
+    group = _required(entry, "volume_group", _GROUP, path, "Write the name of a volume group, e.g. cinder-volumes.")
+    servers = entry.get("servers", site.computes)
+    if not isinstance(servers, (list, tuple)) or not servers:
+        raise InputError("is not a list of servers.", f"{path}.servers", "Write names of compute servers, e.g. [metal1].")
+    for index, one in enumerate(servers):
+        if one not in site.computes:
+            hint = model_fields.did_you_mean(one, site.computes, f"Use one of {', '.join(site.computes) or 'none'}.")
+            raise InputError(f"{shown(one)} is not a server of the group compute.", f"{path}.servers[{index}]", hint)
+    settings = {
+        "volume_driver": "cinder.volume.drivers.lvm.LVMVolumeDriver",
+        "volume_group": group,
+        # its pool zeroes blocks before a volume gets them, so removed volumes need not be overwritten
+        "lvm_type": "thin",
+        # a full pool is an error for every volume in it; cinder promises 20 times the space by default
+        "max_over_subscription_ratio": "1.0",
+        "target_helper": "lioadm",
+        "target_protocol": "iscsi",
+        "use_chap_auth": True,
+    }
+    packages = ("python3-rtslib-fb", "thin-provisioning-tools")
+    return Backend(name, False, settings, packages=packages, client_packages=("lvm2", "open-iscsi"), servers=tuple(servers), volume_group=group)
+
+
+_Maker = t.Callable[[str, t.Mapping[str, t.Any], str, Site], Backend]
 #: Type → its keys, and the function that returns the backend.
 _TYPES: t.Mapping[str, tuple[tuple[str, ...], _Maker]] = {
+    "lvm": (("servers", "volume_group"), _lvm),
     "rbd": (("monitors", "pool", "user", "key"), _rbd),
 }

@@ -24,6 +24,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._cloud.plan_evac
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, RefusedError
 
 _POLL = 2.0
+#: For so many seconds Nova may not answer: its address moves when a member of the control plane is lost or busy.
+_SILENT = 120.0
+_T = t.TypeVar("_T")
 #: The status of an instance afterwards.
 _AFTER = {STOP: "SHUTOFF", START: "ACTIVE"}
 _AGAIN = "Run the same command again, which continues."
@@ -74,7 +77,7 @@ class _Work:
 
         :arg kept: the record that was kept before the first change, outside of which nothing may be done.
         """
-        found = plan(wanted, self._nova.services(), self._settled(), begun)
+        found = plan(wanted, self._asked(self._nova.services), self._settled(), begun)
         if found.problems:
             raise _several(found.problems, RefusedError)
         if kept and {(step.id, step.stop) for step in found.record.steps} != {(step.id, step.stop) for step in kept.steps}:
@@ -85,7 +88,7 @@ class _Work:
         """Enable the service, start and migrate back."""
         if record.disable:
             self._enable()
-        found = {step.id: self._nova.instance(step.id) if self._check_mode else self._wait(step) for step in record.steps}
+        found = {step.id: self._asked(self._nova.instance, step.id) if self._check_mode else self._wait(step) for step in record.steps}
         back = restoring(record, self._server, found)
         lines = [f"instance {step.name} {back[step.id]}, and is left as it is" for step in record.steps if back[step.id] not in ("", MIGRATE, START)]
         self._all([step for step in record.steps if back[step.id] in (MIGRATE, START)], lambda step: self._change(step, back[step.id], self._server))
@@ -137,10 +140,21 @@ class _Work:
 
     # waiting ------------------------------------------------------------------------------------------------------------
 
+    def _asked(self, question: t.Callable[..., _T], *given: str) -> _T:
+        """Return what Nova answers; while it does not, ask again for some time. A request is never repeated."""
+        until = time.monotonic() + _SILENT
+        while True:
+            try:
+                return question(*given)
+            except BackendError:
+                if self._check_mode or time.monotonic() > until:
+                    raise
+            time.sleep(_POLL)
+
     def _wait(self, step: Step) -> Instance | None:
         """Return an instance when Nova does nothing with it, ``None`` if it was deleted."""
         until = time.monotonic() + self._patience
-        while (one := self._nova.instance(step.id)) is not None and one.task:
+        while (one := self._asked(self._nova.instance, step.id)) is not None and one.task:
             if time.monotonic() > until:
                 raise BackendError(f"instance {step.name} is still being changed ({one.task}) after {self._patience:.0f} s.", hint=_AGAIN)
             time.sleep(_POLL)
@@ -150,7 +164,7 @@ class _Work:
         """Return the instances of the server when Nova does nothing with them, or as they are at the end of the time."""
         until = time.monotonic() + self._patience
         while True:
-            found: list[Instance] = self._nova.instances(self._server)
+            found: list[Instance] = self._asked(self._nova.instances, self._server)
             if not any(one.task for one in found) or time.monotonic() > until:
                 return found
             time.sleep(_POLL)
@@ -158,7 +172,7 @@ class _Work:
     # the service --------------------------------------------------------------------------------------------------------
 
     def _service(self) -> Service:
-        found = next((one for one in self._nova.services() if one.host == self._server), None)
+        found = next((one for one in self._asked(self._nova.services) if one.host == self._server), None)
         if found is None:
             raise BackendError(f"Nova has no compute service of {self._server} any more.", hint="Run provision_compute for it.")
         return found

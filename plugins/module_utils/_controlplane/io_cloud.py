@@ -16,6 +16,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_maria
 
 #: Seconds without a report after which nova and neutron consider a service as down; nova's services report each 10 s.
 SILENT_SECONDS = 75
+#: After the last answer of a chassis, the others have this many seconds, or so many times as long as it took: a busy machine answers late.
+QUIET_SECONDS, QUIET_TIMES = 3.0, 3.0
+_PAUSE = 0.3
 GATEWAY = "enable-chassis-as-gw"
 _TABLES = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'nova' AND table_name = 'services';"
 # a reason is a free text, in which tabulators and line feeds would separate columns and rows
@@ -54,12 +57,13 @@ def chassis(timeout: float) -> list[dict[str, t.Any]]:
     (before,) = rows("ovn-nbctl", "NB_Global", "nb_cfg,nb_cfg_timestamp", timeout)
     asked = int(before["nb_cfg"])
     seconds = max(1, int(timeout) - 3)
-    # if one of them does not answer, it is ended by its own alarm
-    run(["ovn-nbctl", "--no-leader-only", f"--timeout={seconds}", "--wait=hv", "sync"], timeout=timeout, ok=(0, -signal.SIGALRM))
+    # without waiting for the chassis, of which one may be lost; it is ended by its own alarm
+    run(["ovn-nbctl", "--no-leader-only", f"--timeout={seconds}", "--wait=sb", "sync"], timeout=timeout, ok=(0, -signal.SIGALRM))
+    private = _answers(asked, seconds, timeout)
     old = time.time() - int(before["nb_cfg_timestamp"]) / 1000 > SILENT_SECONDS
     names = {row["name"]: row for row in rows("ovn-sbctl", "Chassis", "name,hostname,other_config", timeout)}
     found = []
-    for row in rows("ovn-sbctl", "Chassis_Private", "name,nb_cfg,external_ids", timeout):
+    for row in private:
         known = names.get(row["name"]) or {}
         options = str((known.get("other_config") or {}).get("ovn-cms-options", "")).split(",")
         seen = row["external_ids"].get("neutron:ovn-metadata-sb-cfg")
@@ -67,6 +71,19 @@ def chassis(timeout: float) -> list[dict[str, t.Any]]:
         up = bool(known) and int(row["nb_cfg"]) > asked
         found.append({"host": str(known.get("hostname") or row["name"]), "up": up, "gateway": GATEWAY in options, "agent": agent})
     return sorted(found, key=lambda one: str(one["host"]))
+
+
+def _answers(asked: int, seconds: float, timeout: float) -> list[dict[str, t.Any]]:
+    """Return the rows of all chassis, as soon as each has answered, or none has for some time."""
+    began, count, last = time.monotonic(), 0, 0.0
+    while True:
+        found = rows("ovn-sbctl", "Chassis_Private", "name,nb_cfg,external_ids", timeout)
+        answered, after = sum(int(row["nb_cfg"]) > asked for row in found), time.monotonic() - began
+        if answered > count:
+            count, last = answered, after
+        if answered == len(found) or after >= seconds or (count and after - last >= max(QUIET_SECONDS, QUIET_TIMES * last)):
+            return found
+        time.sleep(_PAUSE)
 
 
 def rows(program: str, table: str, columns: str, timeout: float) -> list[dict[str, t.Any]]:

@@ -76,6 +76,15 @@ class Found(t.NamedTuple):
     power_uuid: str = ""
 
 
+def machines(identities: t.Mapping[str, t.Mapping[str, t.Any]], addresses: t.Mapping[str, str]) -> list[dict[str, t.Any]]:
+    """Return the machine of each server with its name and address, as ``server_identity`` records it; without those that are not known.
+
+    :arg identities: server → ``identity`` as returned by ``server_identity_info``, empty for one that does not answer.
+    """
+    found = {name: identity.get("here") or {} for name, identity in identities.items()}
+    return [{**here, "name": name, "address": addresses.get(name) or name} for name, here in found.items() if here.get("machine_id")]
+
+
 class Way(t.NamedTuple):
     """What becomes of a VM.
 

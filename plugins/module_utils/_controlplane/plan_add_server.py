@@ -29,7 +29,7 @@ def steps(
     :arg witnesses: names of the machines that vote only.
     :returns: ``steps`` (``id``, ``name``, ``source``, ``destination``, ``reason``, ``begun``), ``others`` (planned moves of VMs
         that are not controllers), ``before`` and ``after`` (grades), ``places`` (name → server), ``why`` (the reasons against
-        starting).
+        starting), ``lines`` (the plan as text).
     """
     places = current_places(found, notes, controllers, cluster)
     wanted, why = [], []
@@ -45,15 +45,36 @@ def steps(
     moves = [move for move in plan.get("moves") or [] if move["id"] not in begun]
     wanted += [_step(move, move["previous"], move["server"], move["reason"], False) for move in moves if move["name"] in places]
     voting = {name: name for name in witnesses}
-    after = {**places, **{step["name"]: step["destination"] for step in wanted}}
-    return {
-        "steps": wanted,
-        "others": [dict(move) for move in moves if move["name"] not in places],
-        "before": grade_availability({**voting, **places}).grade,
-        "after": grade_availability({**voting, **after}).grade,
-        "places": places,
-        "why": why,
-    }
+    moved = {**places, **{step["name"]: step["destination"] for step in wanted}}
+    before, after = (grade_availability({**voting, **each}).grade for each in (places, moved))
+    others = [dict(move) for move in moves if move["name"] not in places]
+    lines = [f"high availability is {before} now, and will be {after}", *([step["text"] for step in wanted] or ["no controller has to be moved"])]
+    lines += [f"{move['name']} is not a controller and is not moved" for move in others]
+    return {"steps": wanted, "others": others, "before": before, "after": after, "places": places, "why": why, "lines": [*lines, *(plan.get("ha") or ())]}
+
+
+def report(
+    result: t.Mapping[str, t.Any], before: str, done: t.Iterable[t.Sequence[t.Mapping[str, t.Any]]] = (), written: t.Mapping[str, t.Any] | None = None
+) -> list[str]:
+    """Return the lines about a run: its moves, the grades, what clients noticed, and what has to be changed in the inventory.
+
+    :arg result: of :func:`steps` after the moves, with ``listed``, see :func:`listed_elsewhere`.
+    :arg before: the grade before them.
+    :arg done: for each server ``step`` and the result ``moved`` of its moves.
+    :arg written: the report of the write probe.
+    """
+    lines = [_done(one["step"], one["moved"]) for moves in done for one in moves]
+    lines.append(f"high availability was {before} and is {result['before']}")
+    if written and written.get("largest_gap_seconds") is not None:
+        lost = "an unknown number of" if written["rows_lost"] is None else written["rows_lost"]
+        gap = f"{written['largest_gap_seconds']} s at {written['largest_gap_at']}"
+        lines.append(f"clients: {written['rows']} rows written in {written['seconds']} s, {lost} lost, largest write gap {gap}")
+    return lines + [one["text"] for one in result["listed"]]
+
+
+def _done(step: t.Mapping[str, t.Any], moved: t.Mapping[str, t.Any]) -> str:
+    down, size = round(float(moved.get("downtime_seconds") or 0), 1), moved.get("bytes") or 0
+    return f"{step['name']} moved from {step['source']} to {step['destination']} ({moved.get('method') or '?'}, {down} s down, {size} bytes)"
 
 
 def current_places(

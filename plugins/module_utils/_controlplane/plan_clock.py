@@ -106,5 +106,11 @@ def compare_clocks(found: t.Mapping[str, t.Mapping[str, t.Any] | None], limit: f
     )
 
 
+def clock_skew(found: t.Mapping[str, t.Mapping[str, t.Any] | None], limit: float = LIMIT) -> dict[str, t.Any]:
+    """Return the difference as plain values; see :func:`compare_clocks`."""
+    skew = compare_clocks(found, float(limit))
+    return skew.as_dict() if skew else {"ok": True, "text": "less than two hosts were measured"}
+
+
 def _certain(clocks: t.Mapping[str, Clock], ahead: str, behind: str) -> float:
     return clocks[ahead].offset - clocks[behind].offset - clocks[ahead].uncertainty - clocks[behind].uncertainty

@@ -64,6 +64,30 @@ def members_of(
     return found
 
 
+def answers(results: t.Mapping[str, t.Sequence[t.Mapping[str, t.Any]]], partly: str = "") -> dict[str, dict[str, t.Any]]:
+    """Return ``found``, each host with its answers by key, empty unless it has all, and ``errors``, the reason for each host that could not be read.
+
+    :arg results: the key of each answer with the results of a loop over the hosts.
+    :arg partly: a host that needs only the first answer.
+    """
+    found: dict[str, dict[str, t.Any]] = {}
+    errors: dict[str, str] = {}
+    for key, listed in results.items():
+        for one in listed:
+            mine = found.setdefault(one["item"], {})
+            if key in one:
+                mine[key] = one[key]
+            if one.get("failed") or one.get("unreachable"):
+                errors.setdefault(one["item"], str(one.get("msg") or ""))
+    first, *others = results
+    for host, mine in found.items():
+        if first not in mine or (host != partly and any(key not in mine for key in others)):
+            mine.clear()
+        elif host == partly:
+            found[host] = {**{key: [] for key in others}, **mine}
+    return {"found": found, "errors": errors}
+
+
 def environments_of(
     groups: t.Mapping[str, t.Sequence[str]], hostvars: t.Mapping[str, t.Mapping[str, t.Any]]
 ) -> dict[str, dict[str, list[str]]]:

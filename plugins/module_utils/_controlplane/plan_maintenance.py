@@ -75,6 +75,20 @@ def order_servers(asked: t.Sequence[str], known: t.Sequence[str], journal: t.Map
     return sorted((name for name in servers if name not in done), key=lambda name: (name != unfinished, servers.index(name)))
 
 
+def failure(result: t.Mapping[str, t.Any]) -> str:
+    """Return why a task failed. The message of a loop says only that an item failed.
+
+    :arg result: of the task, as registered; for a loop with the ``results`` of its items.
+    """
+    texts = []
+    for one in result.get("results") or ():
+        if one.get("failed"):
+            item = one.get(one.get("ansible_loop_var") or "item")
+            name = item.get("name") if isinstance(item, t.Mapping) else item
+            texts.append(f"{name}: {one.get('msg') or 'failed'}")
+    return " ".join(texts) or str(result.get("msg") or "failed")
+
+
 def switched_off(journal: t.Mapping[str, t.Any] | None) -> str:
     """Return the server that an interrupted run may have left switched off, which is then off in the next run as well; empty if there is none."""
     return str((journal or {}).get("server") or "") if (journal or {}).get("stage") == RESTARTING else ""

@@ -59,7 +59,7 @@ class Found(t.NamedTuple):
     """What was found.
 
     :arg looks: host of the control plane → ``controlplane`` as returned by ``controlplane_info``.
-    :arg servers: server → ``vms`` and ``records``, empty for one that does not answer.
+    :arg servers: server → ``vms`` and ``replacements``, empty for one that does not answer.
     :arg answering: hosts whose ssh port answers although Ansible cannot use them.
     """
 
@@ -126,7 +126,8 @@ def plan(request: Request, known: Known, found: Found, now: str) -> Plan:
 
     :arg now: time of a new replacement.
     """
-    records = {server: record for server, facts in found.servers.items() if facts for record in facts.get("records") or () if record["id"] == request.names[0]}
+    listed = {server: facts.get("replacements") or () for server, facts in found.servers.items() if facts}
+    records = {server: record for server, replacements in listed.items() for record in replacements if record["id"] == request.names[0]}
     # the record on the server of the new VM is the one that counts
     own = {server: record for server, record in records.items() if record["to"] == server}
     last = max(own.values(), key=lambda record: str(record["at"]), default=None)

@@ -63,6 +63,10 @@ class Step:
     begun: bool = False
     in_use: bool = False
 
+    def as_dict(self) -> dict[str, t.Any]:
+        """Return plain values for Ansible."""
+        return {**dataclasses.asdict(self), "text": f"{self.component} on {self.host}"}
+
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
@@ -100,8 +104,8 @@ class Plan:
             "action": self.request.action,
             "why": list(self.why),
             "lines": self.lines,
-            "steps": [dataclasses.asdict(step) for step in self.steps],
-            "done": [dataclasses.asdict(step) for step in self.done],
+            "steps": [step.as_dict() for step in self.steps],
+            "done": [step.as_dict() for step in self.done],
             "journal": model_schema.ROLLING_RESTART.mark(self.journal),
             "sizes": dict(self.sizes),
         }

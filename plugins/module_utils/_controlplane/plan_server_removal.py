@@ -37,11 +37,13 @@ class Found(t.NamedTuple):
     :arg standbys: of ``vm_standby_info`` on the server.
     :arg compute: of ``systemctl is-active nova-compute``.
     :arg impact: of ``footprint_plan`` with all servers.
+    :arg volumes: what the loss of the server means for volumes.
     """
 
     standbys: Result
     compute: Result
     impact: Result
+    volumes: t.Sequence[str] = ()
 
 
 def plan(wanted: Wanted, found: Found, hosts: t.Container[str], quorums: t.Mapping[str, t.Any]) -> Plan:
@@ -51,6 +53,7 @@ def plan(wanted: Wanted, found: Found, hosts: t.Container[str], quorums: t.Mappi
     :arg quorums: the members of each quorum, for ``virt_node``.
     """
     lines = [str(server["lost"]["sentence"]) for server in found.impact.get("servers") or () if server["name"] == wanted.server]
+    lines += found.volumes
     problems = [*_unknown(found.standbys), *_watching(wanted.server, found.standbys), *_computing(wanted, found.compute)] if wanted.confirmed else []
     steps = _steps(wanted, found.standbys, hosts) if wanted.confirmed and wanted.remove_vms else []
     return Plan(lines, list(steps), problems, values={"quorums": quorums})

@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status_html import status_html
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
 
 def write(given: t.Mapping[str, t.Any], report: t.Mapping[str, t.Any]) -> t.Iterator[str]:
@@ -20,10 +21,16 @@ def write(given: t.Mapping[str, t.Any], report: t.Mapping[str, t.Any]) -> t.Iter
 
     :arg given: ``html_file``, ``json_file``, which may be empty, and ``title`` of the page.
     :arg report: of :func:`plan_status.build_status`.
+    :raises InputError: a file cannot be written, with the variable of the playbook.
     """
     page = status_html(report, given["title"], time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()))
-    for name, text, words in (("html_file", page, "page"), ("json_file", f"{json.dumps(report, indent=4, sort_keys=True)}\n", "report")):
+    data = f"{json.dumps(report, indent=4, sort_keys=True)}\n"
+    for name, variable, text, words in (("html_file", "status_html_file", page, "page"), ("json_file", "status_report_file", data, "report")):
         if given[name]:
             path = os.path.realpath(given[name])
-            write_atomic(path, text, 0o644)
+            try:
+                write_atomic(path, text, 0o644)
+            except OSError as error:
+                message = f"cannot write {path}: {error.strerror or error}."
+                raise InputError(message, variable, "Use the path of a file that can be written.") from error
             yield f"The {words} is in {path}."

@@ -103,6 +103,29 @@ class CommandError(BackendError):
         self.stderr = stderr
 
 
+class Problems:
+    """Collects errors, so that a user corrects all of them before the next run."""
+
+    def __init__(self) -> None:
+        self.found: list[FootprintError] = []
+
+    def call(self, function: t.Callable[..., t.Any], *args: t.Any) -> t.Any:
+        """Return what a function returns, ``None`` after an error."""
+        try:
+            return function(*args)
+        except FootprintError as error:
+            self.found.append(error)
+            return None
+
+    def check(self) -> None:
+        """Raise the error, or one :class:`InputError` with a line for each."""
+        lines = list(dict.fromkeys(str(error) for error in self.found))
+        if len(lines) == 1:
+            raise self.found[0]
+        if lines:
+            raise InputError("\n  ".join([f"{len(lines)} errors:", *lines]))
+
+
 def missing_libraries(*libraries: str) -> BackendError:
     """Return the error about Python libraries that cannot be imported: all that are missing, and for which interpreter."""
     # imported only before an error: each import slows down every run

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import re
@@ -187,3 +188,19 @@ def check_server(backup: Backup, version: str) -> None:
             path="galera_restore_file",
             hint="A physical backup requires the same release series. Install that series, restore, then upgrade.",
         )
+
+
+def fetched_from(keys: t.Sequence[t.Mapping[str, t.Any]], hostvars: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[dict[str, t.Any]]:
+    """Return the members from which a host fetches backups, as ``galera_backup`` takes them.
+
+    :arg keys: the result of reading the public ssh host key of each member, with its ``item`` and ``content`` (base64).
+    """
+    return [
+        {
+            "name": key["item"],
+            "host": hostvars[key["item"]].get("ansible_host") or key["item"],
+            "port": int(hostvars[key["item"]].get("ansible_port") or 22),
+            "host_keys": [" ".join(base64.b64decode(key["content"]).decode("ascii").split()[:2])],
+        }
+        for key in keys
+    ]

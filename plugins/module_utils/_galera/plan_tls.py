@@ -64,3 +64,11 @@ def speaks_both(version: str) -> bool:
     """Return whether this Galera version (``26.4.23(r...)``, or ``4.23`` without the interface number) supports stage ``both``."""
     found = re.match(r"(?:\d+\.)?(\d+)\.(\d+)(?:\(|$)", version.strip())
     return bool(found) and (int(found.group(1)), int(found.group(2))) >= DYNAMIC_SINCE
+
+
+def decide(looks: t.Iterable[t.Mapping[str, t.Any] | None], asked: t.Any = None) -> dict[str, t.Any]:
+    """Return ``wanted``, ``steps`` and ``changing``; see :func:`tls_wanted`, :func:`tls_steps` and :func:`tls_changing`."""
+    known = list(looks)
+    wanted = tls_wanted(None if asked is None else bool(asked), known)
+    live = [(facts or {}).get("tls") for facts in known]
+    return {"wanted": wanted, "steps": list(tls_steps(live, wanted)), "changing": tls_changing(live, wanted)}

@@ -2,21 +2,22 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Misspelt names in an inventory: keys of servers, roles, hosts, and variables of the collection's roles. No I/O."""
+"""Misspelt names in an inventory: keys of servers, roles, hosts, and variables of the collection's roles; invalid addresses. No I/O."""
 
 from __future__ import annotations
 
 import fnmatch
+import ipaddress
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, shown
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean, near_miss, refuse_slips
 
 #: Variable with the names (``fnmatch`` patterns) of variables with the prefix of a role of this collection that others use.
 OTHERS = "footprint_other_variables"
 #: Keys of a server that are read by this collection; all other keys are host variables.
-SERVER_KEYS = ("roles", "node_roles", "vms", "node_capacity", "bmc", "hardware", "install")
+SERVER_KEYS = ("roles", "node_roles", "vms", "vm_defaults", "node_capacity", "bmc", "hardware", "install")
 #: Variables of the collection that belong to no role.
 COMMON = frozenset(
     ("footprint_addresses", "footprint_allow_list", "footprint_allowed", "footprint_cluster", "footprint_components", "footprint_environment")
@@ -34,6 +35,9 @@ _MORE = {
     "rabbitmq": ("rabbitmq_password",),
     "virt_guests": ("virt_guests_result",),
 }
+_PORT = re.compile(r"(?:\A|[._])port\Z")
+#: What was meant as an IPv4 address or network.
+_FOUR_NUMBERS = re.compile(r"\A[0-9]{1,3}(\.[0-9]{1,3}){3}(/[0-9]+)?\Z")
 # an option in the argument specification of a role, or a default
 _OPTION = re.compile(r"^(?: {6})?(\w+):", re.MULTILINE)
 # the common prefix makes all of these names similar
@@ -62,13 +66,23 @@ def known_variables(roles: t.Mapping[str, str]) -> dict[str, frozenset[str]]:
     return {"footprint": COMMON, **{role: frozenset((*_OPTION.findall(text), *_MORE.get(role, ()))) for role, text in roles.items()}}
 
 
+def role_of(name: str, known: Known) -> str | None:
+    """Return the role or ``footprint`` that a variable belongs to, ``None`` if it is not a variable of the collection."""
+    prefix = _prefix(name, known)
+    return prefix if prefix and name in known[prefix] else None
+
+
+def _prefix(name: str, known: Known) -> str | None:
+    return max((prefix for prefix in known if name.startswith(f"{prefix}_")), key=len, default=None)
+
+
 def unknown_variable(name: str, known: Known) -> tuple[str, bool] | None:
     """Return the hint for a variable that has the prefix of a role and is not one of its variables, ``None`` for any other.
 
     :returns: also whether it is an error: it resembles one of them, or has the prefix of the collection. Others may belong to something else that uses
         the same inventory, such as kolla-ansible.
     """
-    prefix = max((prefix for prefix in known if name.startswith(f"{prefix}_")), key=len, default=None)
+    prefix = _prefix(name, known)
     if prefix is None or name in known[prefix]:
         return None
     # without the prefix, which would make all of them similar
@@ -76,6 +90,22 @@ def unknown_variable(name: str, known: Known) -> tuple[str, bool] | None:
     whose = "this collection" if prefix == "footprint" else f"the role {prefix}"
     hint = f"Did you mean {prefix}_{near}?" if near else f"See the variables of {whose}, or list it in {OTHERS} if something else uses it."
     return hint, bool(near) or prefix == "footprint"
+
+
+def invalid_ports(value: t.Any, path: str) -> t.Iterator[str]:
+    """Yield a message for each value that is not a port, of what is named ``port``, or has a name that ends with ``_port``.
+
+    :arg value: a port, or mappings and lists that contain some.
+    """
+    if isinstance(value, t.Mapping):
+        for key, inner in value.items():
+            yield from invalid_ports(inner, f"{path}.{key}")
+    elif isinstance(value, (list, tuple)):
+        for number, inner in enumerate(value):
+            yield from invalid_ports(inner, f"{path}[{number}]")
+    # nothing, and what is not known yet, are other types
+    elif _PORT.search(path) and isinstance(value, (str, int, float)) and value != "" and not (str(value).isdecimal() and 0 < int(value) < 65536):
+        yield str(InputError(f"{value!r} is not a port.", path, "Use a number from 1 to 65535."))
 
 
 def check_settings(settings: t.Mapping[str, t.Any], path: str, known: Known, real: t.Callable[[str], str] = str) -> None:
@@ -143,3 +173,27 @@ def unknown_hosts(parts: t.Iterable[str], names: t.Collection[str]) -> dict[str,
             some = f"{', '.join(sorted(names)[:_MOST_NAMES])}{', ...' if len(names) > _MOST_NAMES else ''}"
             found[bare] = did_you_mean(bare, names, f"The inventory has {some}.")
     return found
+
+
+def invalid_addresses(value: t.Any, path: str) -> list[FootprintError]:
+    """Return an error for each text that consists of four numbers and is not an IPv4 address or network, also within lists and mappings."""
+    if isinstance(value, t.Mapping):
+        return [error for key, one in value.items() for error in invalid_addresses(one, f"{path}.{key}")]
+    if isinstance(value, (list, tuple)):
+        return [error for index, one in enumerate(value) for error in invalid_addresses(one, f"{path}[{index}]")]
+    if not isinstance(value, str) or not _FOUR_NUMBERS.match(value):
+        return []
+    try:
+        ipaddress.ip_interface(value)
+        return []
+    except ValueError:
+        return [InputError(f"{shown(value)} is not an IP address.", path, "Write four numbers from 0 to 255, e.g. 192.0.2.10.")]
+
+
+def has_template(value: t.Any) -> bool:
+    """Whether a value contains a template, so that it is known only in a run."""
+    if isinstance(value, t.Mapping):
+        return any(has_template(one) for one in (*value, *value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(has_template(one) for one in value)
+    return isinstance(value, str) and ("{{" in value or "{%" in value)

@@ -17,6 +17,13 @@ _KEPT = ("ansible_host", "vm_address_source", "vm_host_key", "ansible_ssh_extra_
 _FIELDS = tuple(field.name for field in dataclasses.fields(run_inventory.Lookup))
 
 
+def is_new(known: t.Mapping[str, t.Any]) -> bool:
+    """Return whether the inventory has no address of a VM, or not its host key although there is a file of host keys."""
+    if "vm_address_lookup" not in known:
+        return False
+    return "ansible_host" not in known or ("vm_host_key" not in known and pathlib.Path(str(known.get("footprint_known_hosts") or "")).is_file())
+
+
 def connections(
     names: t.Sequence[str], hosts: t.Mapping[str, t.Mapping[str, t.Any]], backend: t.Any = io_addresses
 ) -> tuple[dict[str, dict[str, t.Any]], list[str]]:

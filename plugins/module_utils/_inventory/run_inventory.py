@@ -14,40 +14,30 @@ import pathlib
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError, kind_of
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, Problems, RefusedError, kind_of
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_json_text import parse_json
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import DIRECTORY, environment_name
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE, ROLE_WITNESS
-from ansible_collections.reduced.footprint.plugins.module_utils._inventory import io_addresses, model_hardware, plan_addresses, plan_places, plan_witness
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_WITNESS
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import (
+    io_addresses,
+    model_hardware,
+    model_inventory,
+    plan_addresses,
+    plan_details,
+    plan_places,
+    plan_witness,
+)
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory.model_inventory import VIRT_ROLE, Inventory, Machine, Server
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.plan_addresses import Found, Table
 from ansible_collections.reduced.footprint.plugins.module_utils._power import model_bmc
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails, parse_vms
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import KNOWN_KEYS, VmDetails
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_known_hosts
 
 SERVERS_GROUP = "servers"
 VMS_GROUP = "footprint_vms"
-VIRT_ROLE = "virt"
-CONTROLLER_ROLE = "controller"
 
 # Servers queried in parallel; more would only queue in ssh.
 _PARALLEL = 8
-
-
-@dataclasses.dataclass(frozen=True)
-class Server:
-    """A physical server of the inventory.
-
-    :arg variables: its host variables, without ``vms`` and roles.
-    :arg path: its path in the user's input, for messages.
-    :arg place: the address at which Ansible reaches it, with a port if that is set; empty if its variables do not show it.
-    """
-
-    name: str
-    roles: tuple[str, ...]
-    vms: t.Any
-    variables: t.Mapping[str, t.Any]
-    path: str
-    place: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,33 +69,26 @@ class HostKeys:
     public: t.Mapping[str, str]
 
 
-@dataclasses.dataclass(frozen=True)
-class Machine:
-    """A VM and its server."""
-
-    vm: VmDetails
-    server: Server
-
-
-@dataclasses.dataclass(frozen=True)
-class Inventory:
-    """The servers and VMs of a cluster, checked for duplicates."""
-
-    cluster: str
-    servers: tuple[Server, ...]
-    machines: tuple[Machine, ...]
-
-
-def parse_servers(value: t.Any, path: str = "servers") -> tuple[Server, ...]:
+def parse_servers(value: t.Any, path: str = "servers", vm_defaults: t.Any = None, problems: Problems | None = None) -> tuple[Server, ...]:
     """Parse the ``servers`` mapping of the inventory file.
 
+    :arg vm_defaults: those of the cluster.
+    :arg problems: collects errors; a server with an error is left out.
     :raises InputError: an invalid value, with its path.
     """
-    if value is None:
-        return ()
-    if not isinstance(value, t.Mapping):
+    found = problems or Problems()
+    common = found.call(plan_details.parse_defaults, vm_defaults, "vm_defaults") or plan_details.Layer("vm_defaults", {})
+    if value is not None and not isinstance(value, t.Mapping):
         raise InputError(f"expected a mapping, got {kind_of(value)}.", path, "Write each server as NAME: {ansible_host: …, roles: [virt]}.")
-    return tuple(server(str(name), entry, f"{path}.{name}") for name, entry in value.items())
+    servers = []
+    for name, entry in (value or {}).items():
+        one = found.call(server, str(name), entry, f"{path}.{name}")
+        own = found.call(plan_details.parse_defaults, entry.get("vm_defaults"), f"{path}.{name}.vm_defaults") if one and entry else common
+        if one and own:
+            servers.append(dataclasses.replace(one, defaults=(own, common) if own is not common else (common,)))
+    if problems is None:
+        found.check()
+    return tuple(servers)
 
 
 def server(name: str, entry: t.Any, path: str, more_roles: t.Sequence[str] = (), connection: t.Mapping[str, t.Any] | None = None) -> Server:
@@ -119,7 +102,7 @@ def server(name: str, entry: t.Any, path: str, more_roles: t.Sequence[str] = (),
     entry = {} if entry is None else entry
     if not isinstance(entry, t.Mapping):
         raise InputError(f"expected a mapping, got {kind_of(entry)}.", path, "Write the server's variables as a mapping.")
-    variables = {str(key): value for key, value in entry.items() if key not in ("roles", "node_roles", "vms")}
+    variables = {str(key): value for key, value in entry.items() if key not in ("roles", "node_roles", "vms", "vm_defaults")}
     key = "roles" if "roles" in entry else "node_roles"
     roles = entry.get(key) or ()
     roles = (roles,) if isinstance(roles, str) else roles
@@ -132,67 +115,61 @@ def server(name: str, entry: t.Any, path: str, more_roles: t.Sequence[str] = (),
     return Server(name, tuple(dict.fromkeys((*roles, *more_roles))), entry.get("vms"), variables, path, place)
 
 
-def parse(cluster: str, servers: t.Sequence[Server]) -> Inventory:
-    """Check the VM details of all servers, also for duplicates.
+def parse(cluster: str, servers: t.Sequence[Server], problems: Problems | None = None) -> Inventory:
+    """Check the VM details of all servers, and add their defaults.
 
+    :arg problems: collects errors.
     :raises InputError: an invalid value, or a duplicate id, name, UUID, MAC or address.
     :raises RefusedError: VM details on a server without the role virt.
     """
+    found = problems or Problems()
     machines: list[Machine] = []
+    complete, slips = [], {}
     for item in servers:
-        vms = parse_vms(item.vms, f"{item.path}.vms", cluster=cluster)
-        if vms and VIRT_ROLE not in item.roles:
-            raise RefusedError(
-                f"{item.name} has VM details but not the role {VIRT_ROLE}.",
-                f"{item.path}.vms",
-                f"Add {VIRT_ROLE} to its roles, or move the VM details to a server with this role.",
+        vms, parsed, errors = plan_details.parse(item.vms, f"{item.path}.vms", cluster, item.defaults)
+        found.found += errors
+        if parsed and VIRT_ROLE not in item.roles:
+            found.found.append(
+                RefusedError(
+                    f"{item.name} has VM details but not the role {VIRT_ROLE}.",
+                    f"{item.path}.vms",
+                    f"Add {VIRT_ROLE} to its roles, or move the VM details to a server with this role.",
+                )
             )
-        machines.extend(Machine(vm, item) for vm in vms)
-    _refuse_duplicates(servers, machines)
-    _check_witnesses(servers, machines)
-    return Inventory(cluster, tuple(servers), tuple(machines))
+        complete.append(dataclasses.replace(item, vms=vms))
+        machines.extend(Machine(vm, complete[-1]) for vm in parsed)
+        slips[item.name] = tuple(dict.fromkeys(_slips(item, parsed)))
+    if not found.found:
+        # parts that could not be read would be missing here
+        found.call(model_inventory.refuse_duplicates, complete, machines)
+        found.call(_check_witnesses, complete, machines)
+    if problems is None:
+        found.check()
+    return Inventory(cluster, tuple(complete), tuple(machines), slips)
 
 
 def _check_witnesses(servers: t.Sequence[Server], machines: t.Sequence[Machine]) -> None:
     found = [plan_witness.Machine(item.name, "", item.roles, f"{item.path}.roles") for item in servers]
     found += [plan_witness.Machine(one.vm.name, one.server.name, one.vm.roles, f"{one.vm.path}.roles") for one in machines]
     plan_witness.check_places(
-        [one for one in found if ROLE_WITNESS in one.roles], [one for one in found if CONTROLLER_ROLE in one.roles]
+        [one for one in found if ROLE_WITNESS in one.roles], [one for one in found if "controller" in one.roles]
     )
 
 
-def _refuse_duplicates(servers: t.Sequence[Server], machines: t.Sequence[Machine]) -> None:
-    seen: dict[tuple[str, str], str] = {}
+def _slips(item: Server, vms: t.Sequence[VmDetails]) -> t.Iterator[str]:
+    entries = plan_details.as_list(item.vms, "vms") if vms else ()
+    for vm in vms:
+        parts = [(f"{kind}[{index}].", part.free) for kind in ("nics", "disks") for index, part in enumerate(getattr(vm, kind))]
+        details = [f"{where}{key}" for where, free in [("", vm.free.keys() - KNOWN_KEYS), *parts] for key in sorted(free)]
+        if details:
+            # imported only if needed: jinja2 and lxml slow down every run
+            from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.run_blame import unknown_details
 
-    def once(kind: str, value: str | None, path: str, hint: str) -> None:
-        if value is None:
-            return
-        first = seen.setdefault((kind, value), path)
-        if first != path:
-            raise InputError(f"{value!r} is already used at {first}.", path, hint)
-
-    for item in servers:
-        once("name", item.name, item.path, "Give every server a unique name.")
-        if item.place and {VIRT_ROLE, ROLE_COMPUTE}.intersection(item.roles):
-            # the VMs of both would be on one machine, whose loss takes all of them
-            once("address", item.place, f"{item.path}.ansible_host", "Correct the address: each server must be a different machine.")
-        if item.variables.get("bmc") is not None:
-            host, port, system = model_bmc.parse(item.variables["bmc"]).place
-            # two servers with one controller: one of them would be powered off in place of the other
-            once("bmc", f"{host}:{port}{f' {system}' if system else ''}", f"{item.path}.bmc", "Correct the address, or name the system of each server.")
-        hardware = model_hardware.parse(item.variables.get("hardware"), f"{item.path}.hardware")
-        for disk in hardware.disks:
-            once("serial", disk.serial, f"{disk.path}.serial", "A disk is in one server only: correct one of the two serial numbers.")
-        for nic in hardware.nics:
-            once("mac", nic.mac, f"{nic.path}.mac", "Give one of the two network cards a different MAC.")
-    for machine in machines:
-        vm = machine.vm
-        once("id", vm.id, f"{vm.path}.id", "Give every VM an id that is unique in the cluster.")
-        once("name", vm.name, f"{vm.path}.name" if vm.name != vm.id else f"{vm.path}.id", "Give every VM and server a unique name.")
-        once("uuid", vm.uuid, f"{vm.path}.uuid", "Remove the UUID; it derives from cluster and id.")
-        once("address", vm.address, f"{vm.path}.address", "Give every VM an address that no other VM or server has.")
-        for index, mac in enumerate(vm.macs):
-            once("mac", mac, f"{vm.path}.nics[{index}].mac", "Give one of the two NICs a different MAC.")
+            problems = Problems()
+            for detail in details:
+                problems.call(unknown_details, vm, [detail])
+            layers = [plan_details.Layer(vm.path, entries[int(vm.path[:-1].rpartition("[")[2])]), *(item.defaults or ())]
+            yield from (str(plan_details.at_origin(error, layers)) for error in problems.found)
 
 
 def find_addresses(
@@ -353,7 +330,7 @@ def hosts(
     kept = {"footprint_known_hosts": str(keys.path)} if keys else {}
     for item in inventory.servers:
         variables = dict(item.variables, footprint_cluster=inventory.cluster, node_roles=list(item.roles), **kept)
-        vms = _as_list(item.vms)
+        vms = plan_details.as_list(item.vms, "vms")
         if vms or VIRT_ROLE in item.roles:
             variables["vms"] = vms
         if keys and item.name in keys.public:
@@ -392,9 +369,3 @@ def details(vm: VmDetails) -> dict[str, t.Any]:
         "name": vm.name,
         "roles": list(vm.roles),
     }
-
-
-def _as_list(value: t.Any) -> list[t.Any]:
-    if isinstance(value, str):
-        return list(parse_json(value, "vms")) if value.strip() else []
-    return list(value or ())

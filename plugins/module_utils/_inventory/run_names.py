@@ -17,6 +17,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._inventory impor
 
 #: The files that the inventory plugin read in this process, with the error of each. For Ansible an error is only a warning.
 READ: dict[str, str] = {}
+#: Server → errors of its VM details, unless a template of the operator uses these keys; of the files that were read in this process.
+SLIPS: dict[str, t.Sequence[str]] = {}
 _OURS = re.compile(r"^plugin:\s*[\"']?(reduced\.footprint\.)?nodes\b", re.MULTILINE)
 # packages_ is too common a prefix
 _INTERNAL = ("packages",)
@@ -70,6 +72,11 @@ def _names(groups: t.Mapping[str, t.Sequence[str]]) -> set[str]:
     return {*groups.get("all", ()), *(name for name, hosts in groups.items() if hosts and name not in ("all", "ungrouped"))}
 
 
+def is_ours(path: str | pathlib.Path) -> bool:
+    """Whether a file names the inventory plugin, even if it is not valid YAML."""
+    return pathlib.Path(path).is_file() and bool(_OURS.search(read_text(path) or ""))
+
+
 def check_inventory(groups: t.Mapping[str, t.Sequence[str]], sources: t.Sequence[str]) -> None:
     """Check that the inventory plugin read every file of its own, and that there are hosts.
 
@@ -82,11 +89,39 @@ def check_inventory(groups: t.Mapping[str, t.Sequence[str]], sources: t.Sequence
             if message and (name == str(path) or path in pathlib.Path(name).parents):
                 raise InputError(message, name)
         for file in sorted(path.iterdir()) if path.is_dir() else [path]:
-            if file.suffix in (".yml", ".yaml") and str(file) not in READ and file.is_file() and _OURS.search(read_text(file) or ""):
+            if file.suffix in (".yml", ".yaml") and str(file) not in READ and is_ours(file):
                 raise InputError("could not be read as an inventory.", str(file), "Correct the error in the warnings above.")
     if not groups.get("all"):
         named = ", ".join(sources) or "none"
         raise InputError(f"the inventory has no host (sources: {named}).", None, "Give the path of the inventory with -i, and correct the warnings above.")
+
+
+def slips(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
+    """Return the errors of VM details of hosts that use a packaged template."""
+    return [slip for name, variables in hosts.items() if not variables.get("virt_guests_template_file") for slip in SLIPS.get(name, ())]
+
+
+def role_values(hosts: t.Mapping[str, t.Mapping[str, t.Any]], known: plan_names.Known) -> dict[tuple[str, str], list[tuple[t.Any, str]]]:
+    """Return the values of variables of roles that contain no template: role and name → each value, and the hosts that have it, for a message.
+
+    :arg hosts: host → its variables, without rendering.
+    """
+    found: dict[tuple[str, str], list[tuple[t.Any, list[str]]]] = {}
+    for host, variables in hosts.items():
+        for name, value in variables.items():
+            role = plan_names.role_of(name, known) if name.startswith(tuple(known)) else None
+            if role and not plan_names.has_template(value):
+                same = found.setdefault((role, name), [])
+                names = next((names for one, names in same if one is value or one == value), None)
+                if names is None:
+                    same.append((value, names := []))
+                names.append(host)
+    return {key: [(value, where(names)) for value, names in same] for key, same in found.items()}
+
+
+def where(hosts: t.Sequence[str]) -> str:
+    """Return which hosts have a variable, for a message."""
+    return f"set for {hosts[0]}{f' and {len(hosts) - 1} more' if len(hosts) > 1 else ''}"
 
 
 def unknown_variables(hosts: t.Mapping[str, t.Mapping[str, t.Any]], known: plan_names.Known) -> tuple[list[str], list[str]]:
@@ -107,11 +142,10 @@ def unknown_variables(hosts: t.Mapping[str, t.Mapping[str, t.Any]], known: plan_
             if name.startswith(tuple(known)) and not any(fnmatch.fnmatchcase(name, pattern) for pattern in (*others, *foreign)):
                 found.setdefault(name, []).append(host)
     errors, others = [], []
-    for name, where in found.items():
+    for name, names in found.items():
         unknown = plan_names.unknown_variable(name, known)
         if unknown and unknown[1]:
-            more = f" and {len(where) - 1} more" if len(where) > 1 else ""
-            errors.append(str(InputError(f"is not a variable of this collection (set for {where[0]}{more}).", name, unknown[0])))
+            errors.append(str(InputError(f"is not a variable of this collection ({where(names)}).", name, unknown[0])))
         elif unknown:
             others.append(name)
     if not others:

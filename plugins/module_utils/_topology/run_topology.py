@@ -10,7 +10,7 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, Problems, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import SLIP, check_known, near_miss
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE, ROLE_VIRT
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_roles import wants_nested
@@ -75,12 +75,14 @@ def give_roles(servers: t.Iterable[Server], topology: Topology) -> tuple[Server,
     return tuple(dataclasses.replace(item, roles=plan_topology.roles_of(topology, item.name, item.roles)) for item in servers)
 
 
-def check_names(topology: Topology, servers: t.Sequence[Server], variables: t.Mapping[str, t.Collection[str]]) -> None:
+def check_names(
+    topology: Topology, servers: t.Sequence[Server], variables: t.Mapping[str, t.Collection[str]], problems: Problems
+) -> None:
     """Check the names that the operator wrote: keys and roles of servers, and settings.
 
     :arg servers: those of the file itself; hosts of other sources may have any variables and roles.
     :arg variables: the variables of the collection's roles, by their prefix.
-    :raises InputError: an unknown name, with the most similar known one.
+    :arg problems: collects an error for each unknown name, with the most similar known one, and for each invalid address.
     """
     services = topology.services
     # a declared service may have the name of one of the collection, and a role of its own
@@ -91,32 +93,35 @@ def check_names(topology: Topology, servers: t.Sequence[Server], variables: t.Ma
         return real(services, name).name if name in services else name
 
     for item in servers:
-        plan_names.check_server(item.variables, item.path, known)
+        for key, value in item.variables.items():
+            problems.call(plan_names.check_server, [key], item.path, known)
+            if key == "ansible_host" or key.startswith(tuple(known)):
+                problems.found += plan_names.invalid_addresses(value, f"{item.path}.{key}")
         for index, role in enumerate(item.roles):
-            plan_names.check_role(role, f"{item.path}.roles[{index}]", known_roles(topology), bool(topology.roles))
+            problems.call(plan_names.check_role, role, f"{item.path}.roles[{index}]", known_roles(topology), bool(topology.roles))
     for path, settings in (("configs", topology.configs), ("global_configs", topology.global_configs)):
-        plan_names.check_settings(settings, path, known, implemented)
+        problems.call(plan_names.check_settings, settings, path, known, implemented)
     for rule in topology.nodes:
-        plan_names.check_settings(rule.configs, f"{rule.path}.configs", known, implemented)
+        problems.call(plan_names.check_settings, rule.configs, f"{rule.path}.configs", known, implemented)
     for name, service in services.items():
         prefix = f"{implemented(name)}_"
-        plan_names.check_variables([(f"{prefix}{key}", f"services.{name}.configs.{key}") for key in service.configs], known, prefix)
+        problems.call(plan_names.check_variables, [(f"{prefix}{key}", f"services.{name}.configs.{key}") for key in service.configs], known, prefix)
 
 
-def check_vms(topology: Topology, inventory: Inventory, servers: t.Collection[str], hosts: t.Collection[str]) -> None:
+def check_vms(topology: Topology, inventory: Inventory, servers: t.Collection[str], hosts: t.Collection[str], problems: Problems) -> None:
     """Check the roles of the VMs of some servers, and the servers that their details name.
 
     :arg servers: names of the servers of the file itself.
     :arg hosts: names of the servers of all sources that were read.
-    :raises InputError: an unknown name, with the most similar known one.
+    :arg problems: collects an error for each unknown name, with the most similar known one.
     """
     for machine in inventory.machines:
         vm = machine.vm
         for index, role in enumerate(vm.roles if machine.server.name in servers else ()):
-            plan_names.check_role(role, f"{vm.path}.roles[{index}]", known_roles(topology), bool(topology.roles))
+            problems.call(plan_names.check_role, role, f"{vm.path}.roles[{index}]", known_roles(topology), bool(topology.roles))
         near = near_miss(vm.free.get("host") or "", hosts, SLIP)
         if near:
-            raise InputError(f"no server is named {vm.free['host']}.", f"{vm.path}.host", f"Did you mean {near}?")
+            problems.found.append(InputError(f"no server is named {vm.free['host']}.", f"{vm.path}.host", f"Did you mean {near}?"))
 
 
 def known_roles(topology: Topology) -> set[str]:

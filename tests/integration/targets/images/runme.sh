@@ -84,4 +84,5 @@ grep -q second "${work}/images/one.qcow2"
 # slips
 refused "needs a unique name" -e '{"images_list": [{"name": "../x", "url": "http://127.0.0.1/x.img", "checksum": "sha256:1"}]}'
 refused "needs a unique name" -e '{"images_list": [{"name": "x", "url": "http://127.0.0.1/x", "checksum": "sha256:1"}]}'
-refused "missing required arguments: checksum" -e '{"images_list": [{"name": "x", "url": "http://127.0.0.1/x.img"}]}'
+refused "x needs a url with a checksum" -e '{"images_list": [{"name": "x", "url": "http://127.0.0.1/x.img"}]}'
+refused "x needs a url with a checksum. Only debian-12, debian-13 can be given by name alone" -e '{"images_list": [{"name": "x"}]}'

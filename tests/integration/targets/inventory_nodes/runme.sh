@@ -39,6 +39,14 @@ grep -q ansible_host "${work}/flushed.json" && exit 1
 # servers of another source, their VM details in host_vars
 ansible-playbook -i files/beside files/beside.yml
 
+# they have no defaults
+cp -r files/beside "${work}/beside"
+echo "vm_defaults: {ram: 4}" >> "${work}/beside/b.nodes.yml"
+if ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED=true ansible-inventory -i "${work}/beside" --list > "${work}/out" 2>&1; then
+    exit 1
+fi
+grep -qF "vm_defaults: does not apply to the VMs of " "${work}/out"
+
 # bad input is refused with its path
 for name in files/bad/*.nodes.yml; do
     expected="$(sed -n 's/^# expect: //p' "${name}")"

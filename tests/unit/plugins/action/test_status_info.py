@@ -57,6 +57,15 @@ def test_errors_of_the_connection(error: Exception, reachable: bool, reason: str
     assert run(error) == {"reachable": reachable, "reason": reason, "parts": {}}
 
 
+@pytest.mark.parametrize("seconds", [0, -5, "0", "-5", "soon", ""])
+def test_a_time_that_is_none_is_an_error(seconds: t.Any) -> None:
+    action = Action(lambda: pytest.fail("a host was asked"))
+    action._task.args["query_timeout"] = seconds
+    result = action.run(task_vars={})
+    assert result["failed"] and result["msg"].startswith(f"query_timeout: {seconds!r} is not a number of seconds above 0.")
+    assert "status_timeout" in result["msg"] and signal.alarm(0) == 0
+
+
 def test_errors_of_the_module() -> None:
     assert run({"failed": True, "msg": "probes.shop: 'x' is not a probe."}) == {"reachable": True, "reason": "probes.shop: 'x' is not a probe.", "parts": {}}
     assert run({"failed": True, "msg": "MODULE FAILURE", "module_stderr": "Traceback\nImportError: x"})["reason"] == "ImportError: x"

@@ -36,7 +36,12 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         (FOUND, {"metal1": []}, {"c1": "metal2"}, "lab"),
         lambda found: found["steps"] == [] and found["places"] == {"c1": "metal1"} and found["listed"],
     ),
-    "clock_skew": (
+    "controlplane_decision moves_report": (
+        {"before": "quorum", "listed": []},
+        ("restart",),
+        lambda found: found == ["high availability was restart and is quorum"],
+    ),
+    "controlplane_decision clocks": (
         {"c1": {"offset_seconds": 0.0, "uncertainty_seconds": 0.1}, "c2": {"offset_seconds": -9.0, "uncertainty_seconds": 0.1}},
         (2.0,),
         lambda found: not found["ok"] and (found["ahead"], found["behind"]) == ("c1", "c2"),
@@ -46,17 +51,44 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         (HOSTVARS, [], {"projects": []}),
         lambda found: found["lines"] == ["projects: create red"] and found["actions"]["projects"][0]["name"] == "red",
     ),
+    "controlplane_decision answers": (
+        {"vms": [{"item": "metal1", "vms": [1]}, {"item": "metal2", "failed": True, "msg": "no libvirt"}]},
+        (),
+        lambda found: found == {"found": {"metal1": {"vms": [1]}, "metal2": {}}, "errors": {"metal2": "no libvirt"}},
+    ),
+    "controlplane_decision failure": (
+        {"msg": "One or more items failed", "results": [{"item": {"name": "web"}, "failed": True, "msg": "is on."}, {"item": "db"}]},
+        (),
+        lambda found: found == "web: is on.",
+    ),
     "controlplane_decision gate": (
         LOOKS,
         (MEMBERS, ["galera"], [], {"sizes": {"galera": 1}}, True),
         lambda found: not found["ok"] and "galera on c1: does not answer" in found["why"],
     ),
     "controlplane_members": (HOSTVARS, (GROUPS,), lambda found: found["galera"] == ["c1"]),
-    "galera_decision": ({"c1": None}, (), lambda found: found["action"] == "refuse" and found["reason"]),
-    "galera_tls_decision": (
+    "galera_decision backup_member": ({"c1": {"ready": True, "clients": 1}}, ("c1",), lambda found: found == "c1"),
+    "galera_decision start": ({"c1": None}, (), lambda found: found["action"] == "refuse" and found["reason"]),
+    "galera_decision tls": (
         [{"tls": "off", "tls_written": "off"}, None],
         (True,),
         lambda found: found == {"wanted": True, "steps": ["both", "on"], "changing": True},
+    ),
+    "host_values": (
+        {"c1": {"found": {"vms": [1]}}, "c2": {"found": {}}, "c3": {}},
+        ("found.vms", [], ["c1", "c2", "c3"]),
+        lambda found: found == {"c1": [1], "c2": [], "c3": []},
+    ),
+    "service_decision fetched_from": (
+        [{"item": "c1", "content": "c3NoLWVkMjU1MTkgQUFBQSByb290QGMxCg=="}, {"item": "c2", "content": "c3NoLWVkMjU1MTkgQUFBQg=="}],
+        ({"c1": {}, "c2": {"ansible_host": "192.0.2.2", "ansible_port": "222"}},),
+        lambda found: (
+            found
+            == [
+                {"name": "c1", "host": "c1", "port": 22, "host_keys": ["ssh-ed25519 AAAA"]},
+                {"name": "c2", "host": "192.0.2.2", "port": 222, "host_keys": ["ssh-ed25519 AAAB"]},
+            ]
+        ),
     ),
     "service_decision keystone_keys": ({"c1": {"fingerprints": {}}}, (), lambda found: found["action"] == "create" and found["leader"] == "c1"),
     "cloud_decision kolla": (
@@ -82,6 +114,13 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
     "metal_decision discovery_step": ("metal1", ("off",), lambda found: found == {"action": "boot", "reason": "it is off"}),
     "metal_decision install_plan": ({"metal1": {}}, (["metal1"],), lambda found: "no server has the key install" in found["error"]),
     "metal_decision install_step": ("metal1", ("off",), lambda found: found == {"action": "boot", "reason": "it is off"}),
+    "controlplane_decision machines": (
+        {"metal1": {"here": {"machine_id": "1"}}, "metal2": {"here": {"machine_id": "2"}}, "metal3": {}, "metal4": {"here": {"machine_id": ""}}},
+        ({"metal1": "192.0.2.11", "metal2": ""},),
+        lambda found: (
+            found == [{"machine_id": "1", "name": "metal1", "address": "192.0.2.11"}, {"machine_id": "2", "name": "metal2", "address": "metal2"}]
+        ),
+    ),
     "controlplane_decision maintain_virt_node": (
         LOOKS,
         (["metal1"], [], "metal1", {"": MEMBERS}, FOUND["metal1"], {"c1": "metal1"}),
@@ -115,11 +154,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
     "service_decision rabbitmq": ({"c1": None}, ({"c1": "rabbit@c1"},), lambda found: found["action"] == "refuse" and found["reason"]),
     "controlplane_decision replace_controller": (
         {"name": "c1"},
-        (MEMBERS, {"c1": "metal1"}, ["metal1"], LOOKS, {"metal1": {"vms": FOUND["metal1"], "records": []}}),
+        (MEMBERS, {"c1": "metal1"}, ["metal1"], LOOKS, {"metal1": {"vms": FOUND["metal1"], "replacements": []}}),
         lambda found: not found["ok"] and found["source"] == "metal1" and "needs 1" in found["why"][0],
     ),
     "controlplane_decision rolling_restart": (LOOKS, (MEMBERS, "restart", "galera"), lambda found: not found["ok"] and found["why"]),
-    "same_authority": (AUTHORITY, ("",), lambda found: found is True),
+    "service_decision same_authority": (AUTHORITY, ("",), lambda found: found is True),
     "controlplane_decision replace_server": (
         {"name": "metal1"},
         (
@@ -139,6 +178,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         ("shop",),
         lambda found: [(one["name"], one["shared"]) for one in found] == [("ceph", True)],
     ),
+    "cloud_decision volumes_away": (
+        {"local": {"type": "lvm", "volume_group": "volumes", "servers": ["metal1"]}},
+        ("metal1", ["metal1", "metal2"]),
+        lambda found: found == ["volumes of local are on the disks of metal1: instances on other servers wait for them while it is off"],
+    ),
     "state_text": ({"mark": "a1"}, ("secrets_record",), lambda found: found == '{"mark": "a1", "schema": 1}\n'),
 }
 #: What each says instead of a traceback when it gets something else.
@@ -146,7 +190,8 @@ ELSE: dict[str, tuple[t.Any, tuple[t.Any, ...]]] = {name: (17, arguments) for na
 # the module reports VM details that are no list
 ELSE["plan_vms"] = ([], (17, ["metal1"]))
 # they check what a user writes
-del ELSE["cloud_decision bootstrap"], ELSE["cloud_decision volumes"], ELSE["openstack_settings"]
+for checked in ("cloud_decision bootstrap", "cloud_decision volumes", "cloud_decision volumes_away", "openstack_settings"):
+    del ELSE[checked]
 # each text is the name of a server
 ELSE["metal_decision discovery_step"] = ("metal1", ("off", False, "", "begun"))
 ELSE["metal_decision install_step"] = ("metal1", ("off", False, False, "begun"))
@@ -163,10 +208,10 @@ def load(name: str) -> t.Any:
 
 
 def test_every_filter_is_called_here() -> None:
-    assert sorted({*(name.partition(" ")[0] for name in CALLS), "galera_backup_member"}) == FILTERS
+    assert sorted({name.partition(" ")[0] for name in CALLS}) == FILTERS
 
 
-@pytest.mark.parametrize("name", ["cloud_decision", "controlplane_decision", "metal_decision", "service_decision"])
+@pytest.mark.parametrize("name", ["cloud_decision", "controlplane_decision", "galera_decision", "metal_decision", "service_decision"])
 def test_each_documented_decision_is_made(name: str) -> None:
     choices = yaml.safe_load(load(name).DOCUMENTATION)["options"]["decision"]["choices"]
     assert sorted(decision for each, unused, decision in (call.partition(" ") for call in CALLS) if each == name) == choices
@@ -186,6 +231,10 @@ def test_filter_names_itself_when_it_cannot_read_its_input(name: str) -> None:
     given, arguments = ELSE[name]
     with pytest.raises(AnsibleFilterError, match=name.replace(" ", r"\b.*\b")):
         call(name, given, *arguments)
+
+
+def test_values_of_a_loop_are_those_of_its_hosts() -> None:
+    assert call("host_values", [{"item": "c1", "state": 1}, {"item": "c2", "unreachable": True}], "state", {}) == {"c1": 1, "c2": {}}
 
 
 def test_bad_conditions_are_named() -> None:
@@ -208,7 +257,7 @@ def test_the_members_of_each_environment_are_listed() -> None:
 def test_witnesses_are_read_from_the_state_of_their_service() -> None:
     stopped = {"cluster_uuid": "u", "seqno": 3}
     running = {"units": {"garbd@lab.service": {"state": "active"}}, "facts": {}, "problems": []}
-    found = call("galera_decision", {"c1": stopped, "c2": stopped}, None, {"w": running, "v": {}, "x": {"units": {}}})
+    found = call("galera_decision start", {"c1": stopped, "c2": stopped}, None, {"w": running, "v": {}, "x": {"units": {}}})
     assert (found["bootstrap"], found["silence"]) == ("c1", ["w"])
     assert [line.partition(",")[0] for line in found["members"][:3]] == ["w: witness", "v: witness", "x: witness"]
     assert "v: witness, does not answer" in found["members"][1] and "x: witness, stopped" in found["members"][2]
@@ -219,17 +268,15 @@ def test_a_witness_that_an_interrupted_recovery_stopped_is_started_again() -> No
     primary, stopped = {"running": True, "primary": True, "cluster_uuid": "a", "seqno": 1}, {"cluster_uuid": "a", "seqno": 1}
     witness = {"units": {"garbd@lab.service": {"state": "inactive"}}}
     for members, action in (({"c1": primary, "c2": stopped}, "join"), ({"c1": primary, "c2": primary}, "none"), ({"c1": stopped, "c2": stopped}, "bootstrap")):
-        found = call("galera_decision", members, None, {"w": witness, "v": {}, "x": {"units": {}}})
+        found = call("galera_decision start", members, None, {"w": witness, "v": {}, "x": {"units": {}}})
         assert (found["action"], found["silence"], found["wake"]) == (action, [], ["w"])
-    refused = call("galera_decision", {"c1": stopped, "c2": None}, None, {"w": witness})
+    refused = call("galera_decision start", {"c1": stopped, "c2": None}, None, {"w": witness})
     assert (refused["action"], refused["wake"]) == ("refuse", [])
 
 
 def test_backup_member_that_does_not_serve_is_refused() -> None:
     with pytest.raises(AnsibleFilterError, match="c1"):
-        call("galera_backup_member", {"c1": None}, "c1")
-    with pytest.raises(AnsibleFilterError, match="galera_backup_member"):
-        call("galera_backup_member", 17)
+        call("galera_decision backup_member", {"c1": None}, "c1")
 
 
 def test_addresses_of_members_come_from_the_filter_only() -> None:

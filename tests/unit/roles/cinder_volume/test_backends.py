@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A backend that is not up fails the run, and libvirt gets the key of a backend without it being on a command line."""
+"""A backend that is not up fails the run, libvirt gets keys without command lines, and servers with volumes on their disks are checked before a change."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ import yaml
 from tests.support.control_node import ControlNode
 
 KEYS = ("AQCpoAtrEHRANhAAuGI4MvvfN4EHzAP0qJYbCw==", "AQDpoAtrEHRANhAAuGI4MvvfN4EHzAP0qJYbCw==")
+LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+LVM = {"lvm": {"type": "lvm", "volume_group": "cinder-volumes"}}
 LINE = "{:16} {:36} {:16} {:10} {:5} {:20} {:12} {:15} {:36}"
 HEAD = LINE.format("Binary", "Host", "Zone", "Status", "State", "Updated At", "RPC Version", "Object Version", "Cluster")
 VIRSH = """
@@ -45,10 +47,15 @@ class Server:
         (folder / "bin" / program).chmod(0o755)
         monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
 
-    def run(self, tasks: str, **variables: t.Any) -> tuple[int, str]:
+    def computes(self, *names: str) -> str:
+        """Return the path of an inventory with the group ``compute``."""
+        (self.control.folder / "compute.yml").write_text(yaml.safe_dump({"compute": {"hosts": {name: {} for name in names}}}), "utf-8")
+        return str(self.control.folder / "compute.yml")
+
+    def run(self, tasks: str, *options: str, **variables: t.Any) -> tuple[int, str]:
         role = {"ansible.builtin.include_role": {"name": "reduced.footprint.cinder_volume", "tasks_from": tasks}}
-        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "cinder_volume_shared_host": "metal2"}
-        return self.control.play([role], **{**local, "cinder_volume_backends": backends(), **variables})
+        local = {**LOCAL, "cinder_volume_shared_host": "metal2"}
+        return self.control.play([role], "metal2", *options, **{**local, "cinder_volume_backends": backends(), **variables})
 
 
 @pytest.mark.parametrize(
@@ -72,6 +79,41 @@ def test_backends_must_be_up(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyP
     assert (code == 0) == good, output
 
 
+@pytest.mark.parametrize(("host", "good"), [("metal2@lvm", True), ("metal1@lvm", False), ("shared@lvm", False)])
+def test_backend_on_own_disks_must_be_up(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, host: str, good: bool) -> None:
+    rows = [HEAD, LINE.format("cinder-volume", host, "nova", "enabled", ":-)", "2126-11-29 04:00:00", "3.17", "1.39", "")]
+    (tmp_path / "services").write_text("\n".join(rows), "utf-8")
+    server = Server(tmp_path, monkeypatch, "runuser", "cat FOLDER/services\n")
+    code, output = server.run("gate", "-i", server.computes("metal1", "metal2"), cinder_volume_wait_timeout=0, cinder_volume_backends=LVM)
+    assert (code == 0) == good, output
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("echo '  vg0'; echo '  cinder-volumes'", ""),
+        ("echo '  cinder-volumes2'", "metal2 has no volume group cinder-volumes. Create it there"),
+        ("exec /usr/bin/env absent", "non-zero return code"),
+        ("", "metal2 has no volume group cinder-volumes. Create it there"),
+    ],
+)
+def test_volume_group_must_exist(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, script: str, message: str) -> None:
+    server = Server(tmp_path, monkeypatch, "vgs", f"{script}\n")
+    code, output = server.run("groups", "-i", server.computes("metal1", "metal2"), cinder_volume_backends=LVM)
+    assert (code == 0) == (not message) and message in " ".join(output.split()), output
+
+
+def test_servers_have_initiators_of_different_names(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(tmp_path, monkeypatch, "unused", "")
+    server.control.more = {"metal3": LOCAL}
+    (tmp_path / "iscsid.conf").write_text("node.startup = manual\n", "utf-8")
+    (tmp_path / "initiatorname.iscsi").write_text("InitiatorName=iqn.1993-08.org.debian:01:1\n", "utf-8")
+    role = {"ansible.builtin.include_role": {"name": "reduced.footprint.cinder_volume", "tasks_from": "initiator"}}
+    for hosts, same in (("metal2", False), ("metal2:metal3", True)):
+        _code, output = server.control.play([role], hosts, "--check", "-e", f"__cinder_volume_iscsi={tmp_path} __cinder_volume_lvm={tmp_path}", **LOCAL)
+        assert ("has the name of another server in" in output) == same, output
+
+
 @pytest.mark.parametrize("before", ["no secret with matching uuid 'x'", "secret 'x' does not have a value"])
 def test_key_is_given_to_libvirt_once(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, before: str) -> None:
     (tmp_path / "defined").write_text(before, "utf-8")
@@ -93,12 +135,15 @@ def test_libvirt_that_does_not_answer_is_an_error(tmp_path: pathlib.Path, monkey
 
 @pytest.mark.parametrize(("state", "good"), [("inactive", True), ("failed", True), ("active", False), ("activating", False), ("", False)])
 def test_two_servers_do_not_manage_the_same_backends(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, state: str, good: bool) -> None:
-    control = Server(tmp_path, monkeypatch, "systemctl", f"echo {state}\n").control
-    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    server = Server(tmp_path, monkeypatch, "systemctl", f"echo {state}\n")
     # metal1 is lost
-    control.more = {"metal2": local, "metal3": local}
-    (tmp_path / "compute.yml").write_text(yaml.safe_dump({"compute": {"hosts": {name: {} for name in ("metal1", "metal2", "metal3")}}}), "utf-8")
+    server.control.more = {"metal2": LOCAL, "metal3": LOCAL}
     role = {"ansible.builtin.include_role": {"name": "reduced.footprint.cinder_volume", "tasks_from": "alone"}}
-    code, output = control.play([role], "metal2", "-i", str(tmp_path / "compute.yml"), ansible_ssh_args="-o ConnectTimeout=1")
-    assert (code == 0) == good, output
+    options = ["-i", server.computes("metal1", "metal2", "metal3"), "-e", f"__cinder_volume_config={tmp_path}/footprint-volume.conf"]
+    for configured, admitted in (("backend_host = shared\n", good), ("volume_group = cinder-volumes\n", True), ("", good)):
+        (tmp_path / "footprint-volume.conf").unlink(missing_ok=True)
+        if configured:
+            (tmp_path / "footprint-volume.conf").write_text(configured, "utf-8")
+        code, output = server.control.play([role], "metal2", *options, ansible_ssh_args="-o ConnectTimeout=1")
+        assert (code == 0) == admitted, output
     assert good != ("cinder_volume_shared_host: cinder-volume runs on metal3, and metal2 would manage the same" in output), output

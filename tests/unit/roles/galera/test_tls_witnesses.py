@@ -12,7 +12,7 @@ import typing as t
 import pytest
 import yaml
 
-from ansible_collections.reduced.footprint.plugins.filter.galera_tls_decision import galera_tls_decision
+from ansible_collections.reduced.footprint.plugins.module_utils._galera import plan_tls
 from tests.support.control_node import ROOT, ControlNode
 
 TASKS = ROOT / "roles/galera/tasks"
@@ -77,7 +77,7 @@ def test_a_witness_that_cannot_leave_is_refused_first(
 
 @pytest.mark.parametrize("live, kept", [(("off", "off"), True), (("both", "off"), True), (("both", None), True), (("on", "on"), False), ((None, None), False)])
 def test_stopped_witnesses_are_started_once_the_members_are_done(live: tuple[str | None, ...], kept: bool, tmp_path: pathlib.Path) -> None:
-    decision = galera_tls_decision([{"tls": stage} for stage in live], True)
+    decision = plan_tls.decide([{"tls": stage} for stage in live], True)
     start = task("cluster.yml", "Start the witnesses")
     del start["ansible.builtin.systemd_service"], start["delegate_to"]
     shown = {**start, "ansible.builtin.debug": {"msg": "started {{ item }}"}}
@@ -87,7 +87,7 @@ def test_stopped_witnesses_are_started_once_the_members_are_done(live: tuple[str
 
 @pytest.mark.parametrize("live, included", [(("off", "on"), ["tls.yml"]), (("both", "on"), ["tls_witnesses.yml"]), (("on", "on"), [])])
 def test_witnesses_leave_whenever_members_change(live: tuple[str, ...], included: list[str], tmp_path: pathlib.Path) -> None:
-    decision = galera_tls_decision([{"tls": stage} for stage in live], True)
+    decision = plan_tls.decide([{"tls": stage} for stage in live], True)
     names = ("Change TLS on the running cluster", "Keep the witnesses out while an interrupted change of TLS is completed")
     tasks = [task("install.yml", name) for name in names]
     steps = [{"name": one["name"], "when": one["when"], "debug": {"msg": f"include {one['ansible.builtin.include_tasks']};"}} for one in tasks]

@@ -223,3 +223,25 @@ def test_a_service_that_is_down_is_not_enabled() -> None:
     nova.known["metal1"] = nova.known["metal1"]._replace(up=False)
     with pytest.raises(BackendError, match="nova-compute of metal1 is down after 0 s"):
         call(nova, "restored", record, wait_timeout=0)
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(60.0, "metal2"), (0.0, "metal1")])
+def test_nova_may_be_silent_for_some_time_while_an_instance_is_migrated(seconds: float, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_evacuation, "_SILENT", seconds)
+    nova = Nova(i1="ACTIVE")
+    record = planned(nova)
+    silent, answers = [3], nova.instance
+
+    def instance(server: str) -> Instance | None:
+        if nova.requests[-1:] == ["migrate i1"] and silent[0]:
+            silent[0] -= 1
+            raise BackendError("cannot read the instance i1: 503 Service Unavailable.")
+        return answers(server)
+
+    nova.instance = instance  # type: ignore[method-assign]
+    if seconds:
+        call(nova, "emptied", record)
+    else:
+        with pytest.raises(BackendError, match="503"):
+            call(nova, "emptied", record)
+    assert nova.servers["i1"].host == state and nova.requests == ["disable metal1", "migrate i1"]

@@ -57,6 +57,7 @@ def table(columns: str, *rows: t.Sequence[t.Any]) -> str:
 @pytest.mark.parametrize(("age", "agents"), [(100, [True, False, None, False]), (10, [True, True, None, False])])
 def test_chassis_that_do_not_answer(age: int, agents: list[bool | None], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The counter was 7 before the request."""
+    monkeypatch.setattr(io_cloud, "QUIET_SECONDS", 0.1)
     asked = [["m1", 8, 7], ["m2", 8, 4], ["w", 7, None], ["gone", 8, 1]]
     private = [[name, cfg, ["map", [] if agent is None else [["neutron:ovn-metadata-sb-cfg", str(agent)]]]] for name, cfg, agent in asked]
     known = [[name, f"{name}.lan", ["map", [["ovn-cms-options", options]]]] for name, options in (("m1", "a,enable-chassis-as-gw"), ("m2", ""), ("w", ""))]
@@ -78,7 +79,34 @@ def test_chassis_that_do_not_answer(age: int, agents: list[bool | None], tmp_pat
         ("gone", False, False), ("m1.lan", True, True), ("m2.lan", True, False), ("w.lan", False, False),
     ]  # fmt: skip
     assert [one["agent"] for one in (found[1], found[2], found[3], found[0])] == agents
-    assert "--timeout=4 --wait=hv sync" in (tmp_path / "calls").read_text("ascii")
+    assert "--timeout=4 --wait=sb sync" in (tmp_path / "calls").read_text("ascii")
     (tmp_path / "NB_Global").unlink()
     with pytest.raises(CommandError):
         io_cloud.chassis(7)
+
+
+@pytest.mark.parametrize(("silent", "late", "least"), [(True, False, 1.0), (True, True, 2.5), (False, True, 0.7)])
+def test_chassis_are_waited_for_while_others_answer(
+    silent: bool, late: bool, least: float, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is lost does not take the whole time limit, and one on a busy machine is not taken for lost."""
+    monkeypatch.setattr(io_cloud, "QUIET_SECONDS", 1.0)
+    (tmp_path / "NB_Global").write_text(table("nb_cfg,nb_cfg_timestamp", [7, 1]), "ascii")
+    names = ["m1", "m2", *(["lost"] if silent else [])]
+    (tmp_path / "Chassis").write_text(table("name,hostname,other_config", *([name, name, ["map", []]] for name in names)), "ascii")
+    for second in (7, 8):
+        rows = [[name, cfg, ["map", []]] for name, cfg in (("m1", 8), ("m2", second if late else 8), ("lost", 7)) if name in names]
+        (tmp_path / f"private{second}").write_text(table("name,nb_cfg,external_ids", *rows), "ascii")
+    began = tmp_path / "began"
+    later = 'at=$(( ${EPOCHREALTIME/./} + 700000 ))'
+    begin = f'[ "$last" = sync ] && {{ {later}; exec touch -d "@${{at:0:10}}.${{at:10}}" {began}; }}\n'
+    private = f'touch {tmp_path}/now\n[ "$last" = Chassis_Private ] && {{ last=private7; [ {tmp_path}/now -nt {began} ] && last=private8; }}\n'
+    for program in ("ovn-nbctl", "ovn-sbctl"):
+        (tmp_path / program).write_text(f"#!/bin/bash\nfor last; do :; done\n{begin}{private}cat {tmp_path}/$last\n", "ascii")
+        (tmp_path / program).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    since = time.monotonic()
+    found = io_cloud.chassis(20)
+    assert {one["host"]: one["up"] for one in found} == {name: name != "lost" for name in names}
+    # the limit is 17 s
+    assert least <= time.monotonic() - since < 15

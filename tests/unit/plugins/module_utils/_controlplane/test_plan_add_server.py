@@ -11,7 +11,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_add_server import listed_elsewhere, steps
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_add_server import listed_elsewhere, report, steps
 
 CLUSTER = "lab"
 
@@ -83,3 +83,29 @@ def test_outdated_inventory_is_reported() -> None:
     places = {"c1": "metal1", "c2": "metal3", "metal4": "metal4"}
     [found] = listed_elsewhere(places, {"c1": "metal1", "c2": "metal1", "metal4": None})
     assert found["text"] == "inventory: move the entry of c2 from the vms of metal1 to the vms of metal3, where it runs"
+
+
+def test_the_plan_is_shown_with_what_it_leaves() -> None:
+    todo = steps({"moves": [MOVE, {**MOVE, "id": "web", "name": "web"}], "ha": ["metal1: quorum"]}, FOUND, {}, CONTROLLERS, CLUSTER)
+    assert todo["lines"] == [
+        "high availability is restart now, and will be quorum", todo["steps"][0]["text"], "web is not a controller and is not moved", "metal1: quorum"
+    ]  # fmt: skip
+    assert steps({}, FOUND, {}, CONTROLLERS, CLUSTER)["lines"][1:] == ["no controller has to be moved"]
+
+
+@pytest.mark.parametrize(("lost", "text"), [(0, "0 lost"), (None, "an unknown number of lost")])
+def test_the_report_has_the_moves_and_what_clients_noticed(lost: t.Any, text: str) -> None:
+    (step,) = steps({"moves": [MOVE]}, FOUND, {}, CONTROLLERS, CLUSTER)["steps"]
+    written = {"rows": 9, "seconds": 4.5, "rows_lost": lost, "largest_gap_seconds": 1.25, "largest_gap_at": "2026-01-01T00:00:00Z"}
+    moved = {"method": "live", "downtime_seconds": 0.26, "bytes": 7}
+    listed = listed_elsewhere({"c2": "metal3"}, {"c2": "metal1"})
+    result = {"before": "quorum", "listed": listed}
+    assert report(result, "restart", [[{"step": step, "moved": moved}], [{"step": step, "moved": {}}]], written) == [
+        "c2 moved from metal1 to metal3 (live, 0.3 s down, 7 bytes)",
+        "c2 moved from metal1 to metal3 (?, 0.0 s down, 0 bytes)",
+        "high availability was restart and is quorum",
+        f"clients: 9 rows written in 4.5 s, {text}, largest write gap 1.25 s at 2026-01-01T00:00:00Z",
+        listed[0]["text"],
+    ]
+    for without in ({}, {**written, "largest_gap_seconds": None}, None):
+        assert report({"before": "quorum", "listed": []}, "quorum", [[]], without) == ["high availability was quorum and is quorum"]

@@ -8,8 +8,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.filter.clock_skew import clock_skew
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_clock import compare_clocks
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_clock import clock_skew, compare_clocks
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import build_status
 
 

@@ -11,6 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_controlplane import (
+    answers,
     environments_of,
     evaluate,
     members_of,
@@ -190,3 +191,24 @@ def test_plain_text_is_reported_and_not_a_problem(name: str, part: t.Any, clear:
     report = evaluate({name: NAMES}, {host: {"addresses": [], "services": {name: part}} for host in NAMES})[name]
     assert (report.state, report.clear, report.as_dict()["clear"]) == ("ok", clear, clear)
     assert not clear or clear in table({name: report})[1]
+
+
+DOWN = {"item": "metal2", "unreachable": True, "msg": "timed out"}
+FAILED = {"item": "metal2", "failed": True, "msg": "no libvirt"}
+THERE = {"item": "metal2", "identity": {"here": 1}}
+
+
+@pytest.mark.parametrize(
+    ("identity", "vms", "partly", "found", "error"),
+    [
+        (THERE, {"item": "metal2", "vms": []}, "", {"identity": {"here": 1}, "vms": []}, None),
+        (THERE, FAILED, "", {}, "no libvirt"),
+        (THERE, FAILED, "metal2", {"identity": {"here": 1}, "vms": []}, "no libvirt"),
+        (DOWN, FAILED, "metal2", {}, "timed out"),
+        (DOWN, {"item": "metal2", "vms": []}, "", {}, "timed out"),
+    ],
+)
+def test_a_host_that_does_not_answer_every_question_is_unknown(identity: t.Any, vms: t.Any, partly: str, found: t.Any, error: str | None) -> None:
+    result = answers({"identity": [{"item": "metal1", "identity": {}}, identity], "vms": [{"item": "metal1", "vms": [1]}, vms]}, partly)
+    assert result["found"] == {"metal1": {"identity": {}, "vms": [1]}, "metal2": found}
+    assert result["errors"] == ({"metal2": error} if error else {})

@@ -10,6 +10,7 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.filter.controlplane_decision import maintain_virt_node
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_maintenance
 from tests.support.controlplane import galera, look
 
 KNOWN = ["metal1", "metal2", "metal3"]
@@ -231,3 +232,17 @@ def test_a_journal_that_is_damaged() -> None:
 def test_servers_without_a_control_plane() -> None:
     found = maintain_virt_node({}, KNOWN, server="metal1", vms=[vm("web")])
     assert found["ok"] and found["members"] == []
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ({"msg": "it is full."}, "it is full."),
+        ({}, "failed"),
+        ({"msg": "One or more items failed", "results": [{"item": {"name": "web"}, "failed": True, "msg": "is on."}, {"item": {"name": "db"}}]}, "web: is on."),
+        ({"results": [{"item": "on", "failed": True}, {"item": "soft", "failed": True, "msg": "no answer"}]}, "on: failed soft: no answer"),
+        ({"results": [{"ansible_loop_var": "step", "step": {"name": "web"}, "failed": True, "msg": "is on."}]}, "web: is on."),
+    ],
+)
+def test_a_failed_loop_names_its_items(result: dict[str, t.Any], text: str) -> None:
+    assert plan_maintenance.failure(result) == text

@@ -27,7 +27,7 @@ def looks(down: t.Sequence[str] = ("c1",)) -> dict[str, t.Any]:
 
 
 def server(*vms: str, records: t.Sequence[t.Any] = ()) -> dict[str, t.Any]:
-    return {"vms": [{"id": vm, "name": vm, "state": "running", "moved": None} for vm in vms], "records": list(records)}
+    return {"vms": [{"id": vm, "name": vm, "state": "running", "moved": None} for vm in vms], "replacements": list(records)}
 
 
 def record(state: str = "completed", at: str = BEFORE, source: str = "metal1", to: str = "metal1") -> dict[str, t.Any]:
@@ -138,7 +138,7 @@ def test_a_server_that_does_not_answer_must_be_confirmed_to_be_off() -> None:
 def test_a_controller_that_is_defined_twice_is_refused() -> None:
     assert "is defined on metal1 and metal3" in planned(found(metal3=server("c3", "c1")))["why"][0]
     # an old copy that was noted as moved is none
-    moved = found(metal3={"vms": [{"id": "c1", "name": "c1", "moved": "metal1"}], "records": []})
+    moved = found(metal3={"vms": [{"id": "c1", "name": "c1", "moved": "metal1"}], "replacements": []})
     assert planned(moved)["ok"]
 
 
@@ -188,10 +188,10 @@ def test_an_older_unfinished_replacement_on_a_server_that_is_back_does_not_count
 
 def test_a_vm_with_another_id_than_its_name_is_found() -> None:
     vm = {"id": 7, "name": "c1", "state": "shutdown", "moved": None}
-    seen = found(metal1={"vms": [vm], "records": []})
+    seen = found(metal1={"vms": [vm], "replacements": []})
     assert planned(seen, id="7")["retire"] == ["metal1"]
     # a person has renamed it, or it was replaced before
-    assert planned(found(metal1={"vms": [{**vm, "name": "old"}], "records": []}), id="7")["lines"][1] == "  its old VM is taken away on metal1"
+    assert planned(found(metal1={"vms": [{**vm, "name": "old"}], "replacements": []}), id="7")["lines"][1] == "  its old VM is taken away on metal1"
     done = {**record(source="metal3", to="metal1"), "id": "7"}
-    plan = planned(found(metal1={"vms": [vm], "records": [done]}, metal3={"vms": [vm], "records": []}), looked=looks(()), id="7")
+    plan = planned(found(metal1={"vms": [vm], "replacements": [done]}, metal3={"vms": [vm], "replacements": []}), looked=looks(()), id="7")
     assert (plan["action"], plan["retire"]) == ("clean", ["metal3"])

@@ -42,6 +42,10 @@ def test_a_cloud_that_cannot_be_asked_is_not_absent(compute: dict[str, t.Any]) -
     assert not decide(CONFIRMED._replace(leave_instances=True), compute=compute)["why"]
 
 
+def test_volumes_on_its_disks_are_named() -> None:
+    assert decide(CONFIRMED, volumes=["volumes of local are on the disks of metal2"])["lines"] == ["volumes of local are on the disks of metal2"]
+
+
 def test_a_server_that_starts_vms_of_others_by_itself_is_refused() -> None:
     entries = [{"id": "web", "part": "standby", "automatic": False}, {"id": "notes", "part": "standby", "automatic": True}, {"id": "db", "part": "standby"}]
     entries += [source(id="mail", automatic=True), {"id": "vault", "part": "ended", "cluster": "lab", "automatic": None}]

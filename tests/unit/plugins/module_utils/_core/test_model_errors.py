@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Missing Python libraries, with a real interpreter that has none of them: a virtual environment."""
+"""Several errors together; missing Python libraries, with a real interpreter that has none of them: a virtual environment."""
 
 from __future__ import annotations
 
@@ -46,3 +46,22 @@ def test_what_is_present_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     error = model_errors.missing_libraries("json", "absent_library", "sys")
     assert error.message == "the Python interpreter of this host, /usr/bin/python3, cannot import absent_library."
     assert error.hint == "Install python3-absent_library (the role virt_host does so on virt hosts)."
+
+
+def fail(error: Exception) -> None:
+    raise error
+
+
+def test_several_errors_are_reported_together_and_one_as_itself() -> None:
+    problems = model_errors.Problems()
+    assert problems.call(lambda value: value + 1, 1) == 2
+    problems.check()
+    assert problems.call(fail, model_errors.RefusedError("is refused.", "a")) is None
+    problems.call(fail, model_errors.RefusedError("is refused.", "a"))
+    with pytest.raises(model_errors.RefusedError, match="^a: is refused.$"):
+        problems.check()
+    problems.call(fail, model_errors.InputError("is missing.", "b"))
+    with pytest.raises(model_errors.InputError, match="^2 errors:\n  a: is refused.\n  b: is missing.$"):
+        problems.check()
+    with pytest.raises(ValueError, match="other"):
+        problems.call(fail, ValueError("other"))

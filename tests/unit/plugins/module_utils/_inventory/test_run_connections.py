@@ -93,3 +93,19 @@ def test_libvirt_is_asked_at_the_address_of_the_server(tmp_path: pathlib.Path) -
 def test_other_hosts_are_refused(tmp_path: pathlib.Path, name: str) -> None:
     with pytest.raises(InputError, match=rf"_terms\[1\]: '{name}' is not a virtual machine"):
         run_connections.connections(["c1", name], frozen(tmp_path / "known"), Backend())
+
+
+@pytest.mark.parametrize(
+    ("variables", "new"),
+    [
+        ({}, False),
+        ({"vm_address_lookup": {}}, True),
+        ({"vm_address_lookup": {}, "ansible_host": "192.0.2.31"}, False),
+        ({"vm_address_lookup": {}, "ansible_host": "192.0.2.31", "footprint_known_hosts": "FILE"}, True),
+        ({"vm_address_lookup": {}, "ansible_host": "192.0.2.31", "footprint_known_hosts": "/missing"}, False),
+        ({"vm_address_lookup": {}, "ansible_host": "192.0.2.31", "footprint_known_hosts": "FILE", "vm_host_key": KEY}, False),
+    ],
+)
+def test_a_vm_is_new_without_its_address_or_its_host_key(variables: dict[str, t.Any], new: bool, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "known").touch()
+    assert run_connections.is_new({key: str(tmp_path / "known") if value == "FILE" else value for key, value in variables.items()}) is new

@@ -37,3 +37,23 @@ def test_an_inventory_that_is_shared_with_kolla_ansible_is_accepted():
     names = ("nova_compute_virt_type", "nova_libvirt_logging_debug", "neutron_plugin_agent", "glance_backend_file", "keystone_token_provider")
     assert run_names.unknown_variables({"c1": dict.fromkeys(names)}, run_names.known_variables())[0] == []
     plan_names.check_server([*names, "ansible_host"], "servers.c1", run_names.known_variables())
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "paths"),
+    [
+        ("cinder_port", 8776, []),
+        ("cinder_port", "65535", []),
+        ("cinder_port", None, []),
+        ("cinder_port", 99999, ["cinder_port"]),
+        ("cinder_port", 0, ["cinder_port"]),
+        ("cinder_port", "-1", ["cinder_port"]),
+        ("cinder_port", "https", ["cinder_port"]),
+        ("cinder_port", True, ["cinder_port"]),
+        # other words end so too
+        ("x_frontends", [{"name": "a", "port": 1, "transport": "tcp", "support": 0}], []),
+        ("x_frontends", [{"name": "a", "port": 1}, {"port": 70000, "check_port": 0}], ["x_frontends[1].port", "x_frontends[1].check_port"]),
+    ],
+)
+def test_ports_out_of_range_are_named(name, value, paths):
+    assert [message.partition(":")[0] for message in plan_names.invalid_ports(value, name)] == paths

@@ -1,0 +1,59 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Values of an inventory that no schema shows to be invalid."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import plan_names, run_inventory, run_names
+
+
+@pytest.mark.parametrize("value", ["10.0.0.300", "256.1.1.1", "10.0.0.1/33", "1.2.3.999/8"])
+def test_four_numbers_that_are_no_address(value: str) -> None:
+    (error,) = plan_names.invalid_addresses({"a": [1, {"b": value}]}, "x")
+    assert error.path == "x.a[1].b" and value in str(error)
+
+
+@pytest.mark.parametrize("value", ["10.0.0.30", "10.0.0.0/24", "1.2.3", "1.2.3.4.5", "120.0.6099.129", "metal1", "2001:db8::1", 10, None, "{{ address }}"])
+def test_other_values_are_valid(value: t.Any) -> None:
+    assert plan_names.invalid_addresses([value], "x") == []
+
+
+@pytest.mark.parametrize("value", ["{{ a }}", ["{% if a %}b{% endif %}"], {"a": {"b": "x{{ c }}"}}, {"{{ a }}": 1}])
+def test_templates_are_found(value: t.Any) -> None:
+    assert plan_names.has_template(value) and not plan_names.has_template([1, "a", {"b": None}])
+
+
+def test_values_of_variables_of_roles_by_the_hosts_that_have_them() -> None:
+    known: plan_names.Known = {"galera": frozenset({"galera_x", "galera_y"}), "footprint": frozenset({"footprint_z"})}
+    hosts = {"a": {"galera_x": [1], "galera_other": 1, "zone": 1}, "b": {"galera_x": [1], "galera_y": "{{ z }}"}, "c": {"galera_x": 2, "footprint_z": 3}}
+    assert run_names.role_values(hosts, known) == {
+        ("galera", "galera_x"): [([1], "set for a and 1 more"), (2, "set for c")],
+        ("footprint", "footprint_z"): [(3, "set for c")],
+    }
+
+
+VMS = {"metal1": {"roles": ["virt"], "vms": [{"id": "c1", "memory": 4, "rack": 1}]}}
+
+
+def test_slips_are_errors_unless_the_server_has_a_template_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = run_inventory.parse("blue", run_inventory.parse_servers(VMS))
+    monkeypatch.setattr(run_names, "SLIPS", dict(plan.slips))
+    message = "servers.metal1.vms[0].memory: is neither a known key nor used by the template. Did you mean ram?"
+    assert run_names.slips({"metal1": {}, "metal2": {}}) == [message]
+    assert run_names.slips({"metal1": {"virt_guests_template_file": "own.xml"}}) == []
+
+
+def test_no_variable_of_a_packaged_template_is_a_slip() -> None:
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml_packaged import template_source
+    from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml_template import Template
+
+    names = {name for kind in ("default", "bios", "uefi", "lxc") for name in Template(template_source(kind)).variables}
+    own = names - {"name", "uuid", "id", "cpu", "ram", "hypervisor", "nics", "disks", "boot", "machine", "boot_firmware", "secure_boot", "memory_mb"}
+    assert "root_ports" in own
+    plan = run_inventory.parse("blue", run_inventory.parse_servers({"metal1": {"roles": ["virt"], "vms": [{"id": "c1", **dict.fromkeys(own, 1)}]}}))
+    assert plan.slips == {"metal1": ()}
