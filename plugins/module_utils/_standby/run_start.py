@@ -121,8 +121,8 @@ def obstacle(copy: Copy) -> str | None:
 def _refuse_obstacles(copy: Copy, found: DomainRecord | None) -> None:
     record = io_owner.away(copy.uuid)
     if record is not None and record.state == MOVED and not record.is_taken:
-        hint = "Confirm it with move_vm and move_vm_state=confirmed, which removes them."
-        raise RefusedError(f"the move of {copy.vm} to {record.where} is not confirmed, so this server still has its old disks.", "id", hint)
+        hint = "Confirm it with move_vm and move_vm_state=confirmed, which removes the old disks here."
+        raise RefusedError(f"the move of {copy.vm} to {record.where} is not confirmed.", "id", hint)
     if found is not None:
         raise RefusedError(f"a domain with the UUID of {copy.vm} is already on this server, {found.state}.", "id", "Find out which of them is valid.")
     if record is not None and not _left_before(record, copy):
