@@ -26,7 +26,8 @@ NOTHING = 45.0
 def ready(trio: Trio, home: Server | None = None) -> None:
     """Wait until the machine would be started on the other server if its own is lost."""
     try:
-        eventually("it is automatic", lambda: trio.entry(home or trio.here)["automatic_problem"] is None, 120)
+        # Pacemaker tries a management controller that has failed again after five minutes
+        eventually("it is automatic", lambda: trio.entry(home or trio.here)["automatic_problem"] is None, 360)
     except AssertionError:
         print(trio.entry(home or trio.here), logs(trio), sep="\n")
         raise
