@@ -87,9 +87,11 @@ steps:
   elements: dict
   contains:
     action:
-      description: V(disarm) if the VM is not started by itself any more, V(forget) if a machine removes its key, copies and record.
+      description:
+        - V(disarm) if the VM is not started by itself any more, V(leave) if a server leaves the cluster that did that, V(forget) if a machine removes its
+          key, copies and record.
       type: str
-    id: {description: ID of the VM., type: str}
+    id: {description: ID of the VM; null with V(leave)., type: str}
     host: {description: The machine., type: str}
 locks:
   description: VMs of the control plane that are removed, which no other run may restart meanwhile.

@@ -19,7 +19,7 @@ description:
     migration or move and refuses all others. Shell, terminal and forwarding are not available. Refused commands are recorded in
     the system log.
   - The key is accepted for 24 hours. While it is in use, this time is extended every hour, for 14 days at most. With
-    O(purpose=standby), O(purpose=takeover) and O(purpose=backup) it is permanent.
+    O(purpose=standby) and O(purpose=backup) it is permanent.
   - Before the key is placed, root's login shell and the settings of sshd for root are checked. If they would refuse the key or break its
     sessions, for example because of another C(AuthorizedKeysFile), C(AllowUsers), or text that C(.bashrc) prints, the task fails and names each cause.
   - A key that was withdrawn or has expired runs nothing more, also in connections that are still open, and commands that are running are ended.
@@ -33,13 +33,13 @@ options:
     type: str
     required: true
   cluster:
-    description: Name of the cluster of the VM. Required for O(purpose=standby) and O(purpose=takeover), because several clusters may use one
+    description: Name of the cluster of the VM. Required for O(purpose=standby), because several clusters may use one
       standby or witness.
     type: str
   purpose:
-    description: Purpose of the key. O(state=absent) of V(standby) withdraws that of V(takeover) for the same VM as well.
+    description: Purpose of the key.
     type: str
-    choices: [migrate, move, standby, takeover, backup]
+    choices: [migrate, move, standby, backup]
     required: true
   state:
     description: Whether the key must be present or absent.
@@ -69,10 +69,9 @@ notes:
     and change addresses there. It can write no file except the migration's own state.
   - With O(purpose=move) the key can create VMs on the host and access its libvirt, which is equivalent to root there.
   - With O(purpose=standby) the key can write copies of that VM below the folder C(standby) of a storage pool, and read whether the VM
-    was started on the host, and renew the lease of a VM that its standby starts by itself. It can start nothing and read no file.
+    was started on the host. It can start nothing and read no file.
   - With O(purpose=backup) the key can create a backup of the database, and read it, the images of glance and the credential keys of keystone. It can
     remove such a backup from the member again, and change nothing else.
-  - With O(purpose=takeover) the key can claim that VM for its standby, which is refused while the server of the VM renews its lease.
 seealso:
   - module: reduced.footprint.master_migrate
   - module: reduced.footprint.vm_move
@@ -128,13 +127,13 @@ def main() -> None:
         argument_spec={
             "name": {"type": "str", "required": True},
             "cluster": {"type": "str"},
-            "purpose": {"type": "str", "choices": ["migrate", "move", "standby", "takeover", "backup"], "required": True},
+            "purpose": {"type": "str", "choices": ["migrate", "move", "standby", "backup"], "required": True},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "public_key": {"type": "str", "no_log": False},
             "allowed_from": {"type": "list", "elements": "str", "default": []},
             "commands": {"type": "list", "elements": "list", "default": []},
         },
-        required_if=[("state", "present", ["public_key"]), ("purpose", "standby", ["cluster"]), ("purpose", "takeover", ["cluster"])],
+        required_if=[("state", "present", ["public_key"]), ("purpose", "standby", ["cluster"])],
         supports_check_mode=True,
     )
     try:

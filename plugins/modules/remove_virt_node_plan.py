@@ -97,10 +97,10 @@ steps:
   contains:
     action:
       description:
-        - V(unwatch) if a standby does not start the VM by itself any more, V(disarm) if its server gives that up, V(withdraw) if a machine removes its key,
-          V(end) if its copies end.
+        - V(disarm) if the VM is not started by itself any more, V(leave) if a server leaves the cluster that did that, V(withdraw) if a machine removes its
+          key, V(end) if its copies end.
       type: str
-    id: {description: ID of the VM., type: str}
+    id: {description: ID of the VM; null with V(leave)., type: str}
     host: {description: The machine., type: str}
     public_key: {description: The key to remove., returned: with V(withdraw), type: str}
     withdrawn_from:

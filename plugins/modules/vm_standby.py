@@ -53,13 +53,10 @@ options:
       - V(returned), on the standby or a witness after the VM was moved back, accepts copies again; on a witness also after a start that was refused.
       - V(kept), on the standby, makes it the server of a VM that was started there, if O(confirmed), its first server, never returns. Copies and record are
         removed. Refused while the key of that server is accepted, with which it could be permitted to start its old VM.
-      - V(watched), on the standby, starts the VM by itself when its server is lost, and returns the public key for the claims on O(witnesses), which
-        M(reduced.footprint.one_time_key) places there with C(purpose=takeover). It requires O(automatic) on the server of the VM.
-      - V(unwatched), on the standby, ends that.
-      - V(disarmed), on the server of the VM before its keys are withdrawn, ends the automatic start. One of the other machines must confirm that.
-        O(state=paused) and O(state=absent) do the same, and O(state=present) when something changes.
+      - V(disarmed), on the server that runs the VM, takes it out of the cluster of M(reduced.footprint.failover_cluster), so that nothing starts it by itself.
+        It continues. Refused while this server has no majority. O(state=absent) does the same, and O(state=paused) until a move has ended.
     type: str
-    choices: [prepared, present, paused, absent, withdrawn, started, claimed, released, returned, kept, watched, unwatched, disarmed]
+    choices: [prepared, present, paused, absent, withdrawn, started, claimed, released, returned, kept, disarmed]
     default: present
   standby:
     description: The virt host that gets the copies. Required for O(state=present).
@@ -81,9 +78,7 @@ options:
         type: list
         elements: str
   witnesses:
-    description:
-      - Other machines that are asked before the VM starts after a restart of its server, with the same key.
-      - With O(state=watched), those that must agree before the standby starts the VM by itself.
+    description: Other machines that are asked before the VM starts after a restart of its server, with the same key.
     type: list
     elements: dict
     default: []
@@ -113,18 +108,10 @@ options:
     type: str
   automatic:
     description:
-      - With O(state=present), the standby starts the VM by itself when this server is lost. The VM runs only while the standby or a witness grants it a lease;
-        without one it is ended within seconds.
-      - Requires O(witnesses), and O(state=watched) on the standby.
+      - With O(state=present), the cluster of both servers starts and stops the VM from now on, and starts it on the standby after it has fenced this server.
+      - Requires O(witnesses), and the cluster that M(reduced.footprint.failover_member) and M(reduced.footprint.failover_cluster) create.
     type: bool
     default: false
-  watchdog:
-    description:
-      - With O(automatic), what resets this server when it hangs. V(required) refuses a server without hardware watchdog, V(software) uses C(softdog) where
-        there is none, which does not fire when the kernel hangs, V(none) uses no watchdog. A watchdog that another program uses is refused.
-    type: str
-    choices: [required, software, none]
-    default: required
   uri:
     description: Connection URI of libvirt. Detected if omitted.
     type: str
@@ -134,12 +121,11 @@ options:
   source:
     description:
       - With O(state=present), the name of this server, which a person types to confirm its loss. Default is its host name.
-      - With O(state=watched), the name of this server as O(standby) of the other one has it.
       - With O(state=started) or O(state=claimed), the first server of the VM; another one than that of the copies is refused.
     type: str
   confirmed:
     description: With O(state=started), the name of the first server as typed by a person who made sure that it does not run the VM. With O(state=kept), that it
-      never returns. With O(state=absent), O(state=disarmed) or O(state=returned), the name of a standby that is lost for good.
+      never returns. With O(state=absent) or O(state=disarmed), the name of a standby that is lost for good.
     type: str
   proof:
     description: With O(state=started) or O(state=claimed), the answer of the BMC of the first server.
@@ -166,6 +152,7 @@ notes:
 seealso:
   - module: reduced.footprint.vm_standby_info
   - module: reduced.footprint.vm_move
+  - module: reduced.footprint.failover_cluster
   - module: reduced.footprint.one_time_key
 """
 
@@ -207,12 +194,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 public_key:
-  description: The public key of the copies, or of the claims; null in check mode if none exists yet.
-  returned: O(state=prepared) or O(state=watched)
+  description: The public key of the copies; null in check mode if none exists yet.
+  returned: O(state=prepared)
   type: str
 key_marker:
   description: The comment of that key.
-  returned: O(state=prepared) or O(state=watched)
+  returned: O(state=prepared)
   type: str
 copy_id:
   description: The copy with which the VM was started.
@@ -251,10 +238,7 @@ def arguments() -> dict:
         "cluster": {"type": "str", "required": True},
         "state": {
             "type": "str",
-            "choices": [
-                *("prepared", "present", "paused", "absent", "withdrawn", "started", "claimed", "released", "returned", "kept"),
-                *("watched", "unwatched", "disarmed"),
-            ],
+            "choices": ["prepared", "present", "paused", "absent", "withdrawn", "started", "claimed", "released", "returned", "kept", "disarmed"],
             "default": "present",
         },
         "standby": {"type": "dict", "options": voter},
@@ -265,7 +249,6 @@ def arguments() -> dict:
         "copies": {"type": "int", "default": 2},
         "bandwidth_limit": {"type": "str"},
         "automatic": {"type": "bool", "default": False},
-        "watchdog": {"type": "str", "choices": ["required", "software", "none"], "default": "required"},
         "uri": {"type": "str"},
         "copy": {"type": "str"},
         "source": {"type": "str"},

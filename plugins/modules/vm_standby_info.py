@@ -86,11 +86,8 @@ standbys:
     automatic:
       description: Whether the standby starts the VM by itself when its server is lost.
       type: bool
-    automatic_armed:
-      description: On the server of the VM, whether it needs a lease. On the standby, whether it would be started. Null if it is not automatic.
-      type: bool
     automatic_problem:
-      description: Why it would not be started at present, or why the last attempt was abandoned; null if nothing prevents it.
+      description: Why it would not be started at present, or on the standby why the last start failed; null if nothing prevents it.
       type: str
     taken_over:
       description: On the standby, when it started the VM by itself (UTC); null if it did not.

@@ -16,9 +16,12 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from standby_pair import POOL, PROCESSES, ROOT, SAMPLER, VM, Pair, Server, Trio, eventually, lab  # noqa: E402
+from lab_bmcs import Controllers  # noqa: E402
 from rflab.plays import play  # noqa: E402
 from rflab.settings import current  # noqa: E402
 
+# a cluster of an earlier test fences no server and starts nothing
+HARMLESS = "for each in stonith-enabled=false maintenance-mode=true; do timeout 20 crm_attribute -t crm_config -n ${each%=*} -v ${each#*=}; done"
 LOGS = ROOT / "tests" / "output" / "standby"
 
 
@@ -36,17 +39,24 @@ def fixture_servers(reuse_lab: bool, keep_lab: bool) -> t.Iterator[Pair]:
 
 
 @pytest.fixture(name="pair")
-def fixture_pair(servers: Pair) -> t.Iterator[Pair]:
+def fixture_pair(servers: Pair) -> Pair:
     """Remove all traces of an earlier test from both servers, which are up, and sample the machine on both."""
+    _fresh(servers)
+    return servers
+
+
+def _fresh(servers: Pair) -> None:
     for server in (servers.here, servers.there):
         # refused if it is up
         subprocess.run([str(ROOT / "lab" / "lab"), "start", server.name], check=False, capture_output=True)
         eventually(f"{server.name} answers", lambda server=server: server.ssh("virsh list >/dev/null && echo up", check=False).strip() == "up", 120)
+    for server in (servers.here, servers.there):
+        server.ssh(HARMLESS, check=False)
+    for server in (servers.here, servers.there):
         _clear(server)
         _place_image(server)
         server.ssh("cat > /root/sampler.py", given=SAMPLER.encode())
         server.ssh("systemd-run --quiet --unit=sampler python3 /root/sampler.py")
-    yield servers
 
 
 def _place_image(server: Server) -> None:
@@ -59,38 +69,42 @@ def _place_image(server: Server) -> None:
 
 def _clear(server: Server) -> None:
     server.ssh(
+        # a stop would end the machine
+        "systemctl kill --signal=KILL pacemaker 2>/dev/null; systemctl disable --quiet --now corosync corosync-qdevice pacemaker corosync-qnetd 2>/dev/null; "
+        "rm -rf /var/lib/pacemaker/cib/* /etc/corosync/corosync.conf /etc/corosync/authkey /var/lib/corosync/* /etc/reduced.footprint/failover*; "
         f"systemctl disable --quiet --now reduced-footprint-standby-{VM}.timer reduced-footprint-standby-guard.service; systemctl stop sampler; "
-        f"systemctl stop reduced-footprint-standby-{VM}.service; systemctl stop reduced-footprint-standby-lease reduced-footprint-standby-takeover; "
-        f"rm -f /etc/systemd/system/reduced-footprint-standby-* /etc/systemd/system/*.wants/reduced-footprint-standby-*; "
-        # that of a test is a file
-        "rm -f /etc/systemd/system.conf.d/reduced-footprint-standby.conf; test ! -f /dev/watchdog0 || rm /dev/watchdog0; systemctl daemon-reload; "
+        f"systemctl stop reduced-footprint-standby-{VM}.service; "
+        "rm -f /etc/systemd/system/reduced-footprint-standby-* /etc/systemd/system/*.wants/reduced-footprint-standby-*; systemctl daemon-reload; "
         "systemctl reset-failed; "
         f"virsh -q destroy {VM}; virsh -q undefine {VM} --nvram --checkpoints-metadata; "
-        "rm -rf /run/libvirt/rf-* /run/reduced.footprint/standby* /var/lib/reduced.footprint/standby* /var/lib/reduced.footprint/move* "
-        "/etc/reduced.footprint/vms /etc/reduced.footprint/standby-armed /root/samples "
-        f"{POOL}/{VM}-disk* {POOL}/.{VM}* {POOL}/standby /etc/libvirt/hooks/qemu.d; "
+        "rm -rf /run/libvirt/rf-* /run/reduced.footprint/standby*; cd /var/lib/reduced.footprint && rm -rf secrets* standby* move*; rm -rf "
+        f"/etc/reduced.footprint/vms /root/samples {POOL}/{VM}-disk* {POOL}/.{VM}* {POOL}/standby /etc/libvirt/hooks/qemu.d; "
         "sed -i '/reduced.footprint-migrate/d' /root/.ssh/authorized_keys",
         check=False,
     )
 
 
-@pytest.fixture(scope="session", name="clear")
-def fixture_clear() -> t.Callable[[Server], None]:
-    """Return a function that removes all traces of an earlier test from another server."""
-    return _clear
+@pytest.fixture(scope="session", name="controllers")
+def fixture_controllers(servers: Pair, tmp_path_factory: pytest.TempPathFactory) -> t.Iterator[Controllers]:
+    """The management controllers of both servers."""
+    with Controllers(tmp_path_factory.mktemp("controllers")) as found:
+        yield found
 
 
-@pytest.fixture(name="trio")
-def fixture_trio(pair: Pair) -> t.Iterator[Trio]:
-    """Add a witness, and sample the processes of the machine instead of asking libvirt."""
+@pytest.fixture(scope="module", name="trio")
+def fixture_trio(servers: Pair) -> t.Iterator[Trio]:
+    """Add a witness, and sample the processes of the machine instead of asking libvirt; once for the chapters of a file."""
     trio = Trio()
     trio.join()
     subprocess.run([str(ROOT / "lab" / "lab"), "start", trio.witness.name], check=False, capture_output=True)
+    _fresh(trio)
     eventually("the witness answers", lambda: trio.witness.ssh("echo up", check=False).strip() == "up", 120)
     _clear(trio.witness)
-    for server in (pair.here, pair.there):
+    for server in (trio.here, trio.there):
         server.ssh("systemctl stop sampler; rm -f /root/samples")
         server.ssh("cat > /root/sampler.py", given=PROCESSES.encode())
         trio.sample(server)
     yield trio
     trio.join()
+    for server in (trio.here, trio.there):
+        server.ssh(HARMLESS, check=False)

@@ -12,59 +12,47 @@ import time
 import typing as t
 
 import yaml
-
+from lab_bmcs import Controllers
 from rflab.plays import play
 from rflab.settings import current
-from standby_pair import CLUSTER, VM, Server, Trio, eventually, lab, machine, sampled
+from standby_pair import CLUSTER, VM, Server, Trio, eventually, machine, sampled
 
-# longer than the waiting time and a start, on a machine with other work
-TAKEN = 240.0
-#: Longer than the time after which a standby starts the machine.
-NOTHING = 130.0
-LEASE = "reduced-footprint-standby-lease"
+# on a machine with other work
+TAKEN = 120.0
+#: Longer than the time after which the other server starts the machine.
+NOTHING = 45.0
 
 
-def ready(trio: Trio, home: Server | None = None, standby: Server | None = None) -> None:
-    """Wait until both servers report that the machine is started on the second one if the first is lost."""
-
-    def armed() -> bool:
-        entries = trio.entry(home or trio.here), trio.entry(standby or trio.there)
-        return all(each["automatic_armed"] and each["automatic_problem"] is None for each in entries)
-
+def ready(trio: Trio, home: Server | None = None) -> None:
+    """Wait until the machine would be started on the other server if its own is lost."""
     try:
-        eventually("it is automatic", armed, 120)
+        # Pacemaker tries a management controller that has failed again after five minutes
+        eventually("it is automatic", lambda: trio.entry(home or trio.here)["automatic_problem"] is None, 360)
     except AssertionError:
-        print(trio.entry(home or trio.here), trio.entry(standby or trio.there), logs(trio), sep="\n")
+        print(trio.entry(home or trio.here), logs(trio), sep="\n")
         raise
 
 
 def logs(trio: Trio) -> str:
-    """Return the ends of the logs, for messages."""
-    return "".join(server.ssh("journalctl -n 25 --no-pager -u 'reduced-footprint-standby-*'", check=False) for server in (trio.here, trio.there))
+    """Return the state of the cluster and the ends of the logs, for messages."""
+    command = "crm_mon -1 -r -f; journalctl -n 40 --no-pager -u pacemaker -u 'reduced-footprint-standby-*'"
+    return "".join(server.ssh(command, check=False) for server in (trio.here, trio.there))
 
 
-def begun(trio: Trio, **options: t.Any) -> None:
-    """Define the machine, make its first copy, and let it be automatic."""
-    trio.define()
-    assert trio.automatic(**options)["changed"] is True
-    copied(trio)
-    assert trio.automatic(**options)["changed"] is False
-
-
-def copied(trio: Trio, home: Server | None = None, standby: Server | None = None) -> None:
+def copied(trio: Trio, home: Server | None = None) -> None:
     """Wait until the machine has a copy and is automatic."""
     eventually("it is copied", lambda: trio.entry(home or trio.here)["state"] == "copied", 180)
-    ready(trio, home, standby)
+    ready(trio, home)
 
 
-def running(trio: Trio, server: Server) -> list[float]:
+def running(server: Server) -> list[float]:
     """Return the times at which the machine ran on a server."""
     return [at for at, state in sampled(server) if state == "running"]
 
 
 def check_never_two(trio: Trio) -> None:
     """Compare the samples of both servers."""
-    here, there = running(trio, trio.here), running(trio, trio.there)
+    here, there = running(trio.here), running(trio.there)
     near = [(each, bisect.bisect_left(there, each - 0.5)) for each in here]
     assert not [(each, there[at]) for each, at in near if at < len(there) and there[at] < each + 0.5], "it ran twice"
 
@@ -72,8 +60,12 @@ def check_never_two(trio: Trio) -> None:
 def taken(trio: Trio, lost: float, server: Server | None = None) -> float:
     """Wait for the start on the second server; returns the seconds since the loss."""
     target = server or trio.there
-    eventually("the second server starts it", lambda: any(at > lost for at in running(trio, target)), TAKEN)
-    return next(at for at in running(trio, target) if at > lost) - lost
+    try:
+        eventually("the second server starts it", lambda: any(at > lost for at in running(target)), TAKEN)
+    except AssertionError:
+        print(logs(trio))
+        raise
+    return next(at for at in running(target) if at > lost) - lost
 
 
 def forget_samples(trio: Trio) -> None:
@@ -82,13 +74,10 @@ def forget_samples(trio: Trio) -> None:
         server.ssh("rm -f /root/samples")
 
 
-def back(trio: Trio, server: Server | None = None) -> None:
-    """Power a server on, and wait until it knows that the machine was started on the other one."""
-    server = server or trio.here
-    lab("start", server.name)
-    eventually("it is back", lambda: server.ssh("virsh list >/dev/null && echo up", check=False).strip() == "up", 180)
+def up(trio: Trio, server: Server) -> None:
+    """Wait until a server answers after a start, and sample the machine on it."""
+    eventually(f"{server.name} is back", lambda: server.ssh("virsh list >/dev/null && echo up", check=False).strip() == "up", 180)
     trio.sample(server)
-    knows(server)
 
 
 def knows(server: Server) -> None:
@@ -99,28 +88,37 @@ def knows(server: Server) -> None:
 class Operator:
     """Plays about the machine, with an inventory of their own."""
 
-    def __init__(self, trio: Trio, folder: pathlib.Path) -> None:
-        self.trio, self.inventory, self._folder = trio, folder / "hosts.yml", folder
+    def __init__(self, trio: Trio, folder: pathlib.Path, controllers: Controllers) -> None:
+        self.trio, self.inventory, self._folder, self._controllers = trio, folder / "hosts.yml", folder, controllers
         text = (current().state / "inventory" / "group_vars" / "all.yml").read_text("utf-8")
         shared = yaml.safe_load(text.replace("{{ inventory_dir }}/..", str(current().state)))
         known = {"expert_mode": True, "footprint_cluster": CLUSTER, "virt_guests_allow_emulation": True, "spawn_vms_wait": False}
         self._variables = {**shared, **known}
         self._count = 0
+        secret = folder / ".secrets" / CLUSTER / "bmc" / "lab.txt"
+        secret.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        secret.write_text(controllers.password + "\n", "utf-8")
+        secret.chmod(0o600)
 
-    def write(self, home: str = "metal1", standby: str | None = "metal2", automatic: bool = True, **more: t.Any) -> None:
+    def write(
+        self, home: str = "metal1", standby: str | None = "metal2", automatic: bool = True, bmcs: t.Sequence[str] = ("metal1", "metal2"), **more: t.Any
+    ) -> None:
         """Write the inventory.
 
         :arg home: the server whose VM details contain the machine.
-        :arg more: variables; by default the laptop is the witness, and no watchdog is needed.
+        :arg bmcs: servers with a management controller.
+        :arg more: variables; by default the laptop is the witness.
         """
         machines = {each.name: each for each in (self.trio.here, self.trio.there, self.trio.witness)}
         servers: dict[str, dict[str, t.Any]] = {
             name: {"ansible_host": machines[name].address, "node_roles": ["virt"]} for name in ("metal1", "metal2")
         }
+        for name in bmcs:
+            servers[name]["bmc"] = self._controllers.entry(name)
         details = {"standby": {"server": standby, "interval": 3600, "automatic": automatic}} if standby else {}
         servers[home]["vms"] = [{**machine(), **details}]
         children = {"virt": {"hosts": servers}, "others": {"hosts": {"laptop": {"ansible_host": self.trio.witness.address}}}}
-        given = {"standby_witnesses": ["laptop"], "standby_watchdog": "none", **more}
+        given = {"standby_witnesses": ["laptop"], **more}
         variables = {**self._variables, **{name: value for name, value in given.items() if value is not None}}
         self.inventory.write_text(yaml.safe_dump({"all": {"vars": variables, "children": children}}), "utf-8")
 
@@ -134,7 +132,7 @@ class Operator:
         self._count += 1
         began = time.time()
         done = play(f"reduced.footprint.{name}", *given, inventory=self.inventory, log=self._folder / f"{self._count:02}-{name}.log")
-        print(f"{name} {' '.join(more)}: {done.rc}, {done.changed} changed, {time.time() - began:.0f} s", flush=True)
+        print(f"{name} {' '.join(more)}: {done.rc}, {done.changed} changed, {time.time() - began:.0f} s", done.changed_tasks(), flush=True)
         text = " ".join(done.output.split())
         assert (done.rc != 0) == (fails is not None) and (fails or "") in text and says in text, done.output[-6000:]
         return done.changed

@@ -125,29 +125,11 @@ class Pair:
 
 
 class Trio(Pair):
-    """The pair with a witness, the lab's laptop; the second server starts the machine by itself."""
+    """The pair with a witness, the lab's laptop, and management controllers; the cluster starts the machine by itself."""
 
     def __init__(self) -> None:
         super().__init__()
         self.witness = Server("laptop", f"{current().net}.2")
-
-    def place(self, server: Server, purpose: str, key: str, address: str) -> None:
-        """Place a key."""
-        server.call("key", {"name": VM, "cluster": CLUSTER, "purpose": purpose, "state": "present", "public_key": key, "allowed_from": [address]})
-
-    def voter(self, server: Server) -> dict[str, t.Any]:
-        """Return a machine as the module gets it."""
-        return {"host": server.address, "name": server.name, "host_keys": server.ssh("cat", "/etc/ssh/ssh_host_ed25519_key.pub").splitlines()}
-
-    def automatic(self, **options: t.Any) -> dict[str, t.Any]:
-        """Copy the machine, and let the second server start it by itself, with the keys that the role places."""
-        witness = self.voter(self.witness)
-        key = self.here.call("standby", {"id": VM, "cluster": CLUSTER, "state": "prepared"})["public_key"]
-        self.place(self.witness, "standby", key, self.here.address)
-        given = {"id": VM, "cluster": CLUSTER, "state": "watched", "source": self.there.name, "witnesses": [witness]}
-        self.place(self.witness, "takeover", self.there.call("standby", given)["public_key"], self.there.address)
-        # no server of the lab has a hardware watchdog
-        return self.present(**{"witnesses": [witness], "automatic": True, "watchdog": "none", "source": self.here.name, **options})
 
     def sample(self, server: Server) -> None:
         """Sample the machine on a server."""

@@ -72,7 +72,7 @@ def test_the_servers_of_two_clusters_are_not_taken_for_one(tmp_path: pathlib.Pat
 
 def environment(tmp_path: pathlib.Path) -> ControlNode:
     """Two servers of the cluster blue: metal1 has the VM notes, which is copied to metal2; w1 is a witness of both clusters."""
-    control = ControlNode(tmp_path, "virt_node", "vm_info", "vm_standby_info", "vm_standby", "one_time_key")
+    control = ControlNode(tmp_path, "virt_node", "vm_info", "vm_standby_info", "vm_standby", "one_time_key", "failover_member")
     control.more = {"w1": {"ansible_host": "192.0.2.21"}}
     names = {"id": "notes", "part": "source", "cluster": "blue", "standby": "metal2", "former_standbys": []}
     names.update(key_accepted_by=["metal2", "w1"], public_key="ssh-ed25519 AAAA reduced.footprint-migrate-standby-notes@blue")
@@ -128,7 +128,7 @@ def test_a_machine_that_does_not_return_is_named(tmp_path: pathlib.Path) -> None
 
 
 def test_members_are_not_removed_while_another_run_restarts_them(tmp_path: pathlib.Path) -> None:
-    control = ControlNode(tmp_path / "locked", "virt_node", "vm_info", "vm_standby_info", "vm_standby", "one_time_key", "controlplane_lock")
+    control = ControlNode(tmp_path / "locked", "virt_node", "vm_info", "vm_standby_info", "vm_standby", "one_time_key", "failover_member", "controlplane_lock")
     control.answers = environment(tmp_path / "answers").answers
     control.more = {"w1": {"ansible_host": "192.0.2.21"}}
     vm = {"name": "controller1", "fate": "removed", "origin": "", "roles": ["controller"]}

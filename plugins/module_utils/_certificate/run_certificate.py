@@ -30,7 +30,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.run_secret
 # Ansible ignores files with this suffix in a directory that is used as inventory.
 _SUFFIX = ".pem.txt"
 _VAULT = "$ANSIBLE_VAULT;"
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
+# corosync-qnetd requires a name with a space
+_NAME = re.compile(r"Qnetd Server|[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 #: Validity of certificates; they are renewed ``RENEW_DAYS`` before they expire.
 DAYS, RENEW_DAYS = 3650, 30
 _TIMEOUT = 60

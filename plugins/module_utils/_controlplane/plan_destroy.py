@@ -11,8 +11,9 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_plan import Plan
 
-#: Actions of steps: a VM is not started by itself any more; a machine forgets the key, the copies and the record of a VM.
-DISARM, FORGET = "disarm", "forget"
+#: Actions of steps: a VM is not started by itself any more; a server leaves the cluster that did that; a machine
+#: forgets the key, the copies and the record of a VM.
+DISARM, LEAVE, FORGET = "disarm", "leave", "forget"
 _PREFIX = "destroy_environment"
 _LOST = f"{_PREFIX}_lost"
 Result = t.Mapping[str, t.Any]
@@ -81,7 +82,10 @@ def plan(wanted: Wanted, known: Known, found: Found) -> Plan:
     lines += [f"remove the copies of {one['id']} on its standby" for one in sources]
     lines += [f"remove the copies and the record of {vm_id} on this server" for vm_id in kept]
     lines += [f"withdraw the key and the record of {vm_id} on {name}" for vm_id, name in elsewhere]
-    steps = [{"action": DISARM, "id": one["id"], "host": known.server} for one in sources if one.get("automatic")]
+    automatic = [one for one in sources if one.get("automatic")]
+    steps: list[dict[str, t.Any]] = [{"action": DISARM, "id": one["id"], "host": known.server} for one in automatic]
+    pair = dict.fromkeys([*(one["standby"] for one in automatic), known.server]) if automatic else {}
+    steps += [{"action": LEAVE, "id": None, "host": name} for name in pair if name not in wanted.lost]
     steps += [{"action": FORGET, "id": vm_id, "host": name} for vm_id, name in [*elsewhere, *((vm_id, known.server) for vm_id in kept)]]
     return Plan(
         [f"{known.server}: {line}" for line in lines],

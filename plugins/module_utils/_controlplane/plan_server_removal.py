@@ -11,8 +11,8 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_plan import Plan
 
-#: Actions of steps: a standby does not start a VM by itself any more; its server gives that up; a machine forgets the key of its copies; they end.
-UNWATCH, DISARM, WITHDRAW, END = "unwatch", "disarm", "withdraw", "end"
+#: Actions of steps: a VM is not started by itself any more; a server leaves the cluster that did that; a machine forgets the key of copies; they end.
+DISARM, LEAVE, WITHDRAW, END = "disarm", "leave", "withdraw", "end"
 _STARTING = ("active", "activating", "reloading")
 Result = t.Mapping[str, t.Any]
 
@@ -97,10 +97,10 @@ def _steps(wanted: Wanted, standbys: Result, hosts: t.Container[str]) -> t.Itera
     """Yield what ends with the VMs of the server, all of one action before the next; the server forgets them last."""
     sources = [one for one in standbys.get("standbys") or () if one["part"] == "source" and one["cluster"] == wanted.cluster]
     automatic = [one for one in sources if one.get("automatic")]
-    # the standby of a VM that was moved serves its new server
-    watching = [one for one in automatic if one["state"] != "moved" and one["standby"] in hosts]
-    yield from ({"action": UNWATCH, "id": one["id"], "host": one["standby"]} for one in watching)
     yield from ({"action": DISARM, "id": one["id"], "host": wanted.server} for one in automatic)
+    # with a VM of the other server the cluster continues, and its removal is refused before
+    others = dict.fromkeys(one["standby"] for one in automatic if one["standby"] in hosts)
+    yield from ({"action": LEAVE, "id": None, "host": host} for host in [*others, *([wanted.server] if automatic else [])])
     for one in sources:
         for name in one["key_accepted_by"] if one["public_key"] else ():
             if name in hosts:

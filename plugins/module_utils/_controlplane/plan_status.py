@@ -316,10 +316,11 @@ def _standby(entry: t.Mapping[str, t.Any]) -> Line:
     problem = entry.get("problem")
     if entry.get("automatic") and entry["part"] == "source":
         idle = entry.get("automatic_problem")
-        text = f"{text}, is started there by itself"
-        problem = problem or (f"not at present: {idle}" if idle else None)
+        text = text if idle else f"{text}, is started there by itself"
+        problem = problem or (f"would not be started by itself: {idle}" if idle else None)
     if entry["part"] == "standby":
         problem = "its server does not report it"
     if problem:
-        return Line(topic, False, f"{text}; {problem}", state=plan_controlplane.DEGRADED)
+        text = problem if entry.get("age_seconds") is None else f"{problem.rstrip('.')}; {text}"
+        return Line(topic, False, text, state=plan_controlplane.DEGRADED)
     return Line(topic, True, text)

@@ -23,9 +23,9 @@ if t.TYPE_CHECKING:
     from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import run_agent as source_agent
     from ansible_collections.reduced.footprint.plugins.module_utils._move import run_agent, run_channel
     from ansible_collections.reduced.footprint.plugins.module_utils._remote import run_manifest_agent
-    from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_agent as standby_agent, run_channel as standby_channel, run_grantor
+    from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_agent as standby_agent, run_channel as standby_channel
 
-    _CODE = (run_block_agent, run_dispatch, run_manifest_agent, run_agent, run_channel, source_agent, standby_agent, standby_channel, run_grantor)
+    _CODE = (run_block_agent, run_dispatch, run_manifest_agent, run_agent, run_channel, source_agent, standby_agent, standby_channel)
 
 _PUBLIC_KEY = re.compile(r"\Assh-ed25519 [A-Za-z0-9+/=]+ (\S+)\Z")
 _PYTHON = re.compile(r"\A/[A-Za-z0-9._/+-]+\Z")
@@ -38,15 +38,11 @@ def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
     :returns: keyword arguments for ``exit_json``.
     :raises FootprintError: invalid input, or root's sessions with a key would fail on this machine.
     """
-    name, takeover = parse_name(params.get("name"), "name"), None
+    name = parse_name(params.get("name"), "name")
     if params["purpose"] in (model_one_time_key.MOVE, model_one_time_key.BACKUP):
         name = f"{params['purpose']}-{name}"
     elif params["purpose"] == model_one_time_key.STANDBY:
-        # the key of its standby ends with it, in every place that withdraws it
-        takeover = model_one_time_key.takeover_key(parse_name(params.get("cluster"), "cluster"), name)
         name = model_one_time_key.standby_key(parse_name(params.get("cluster"), "cluster"), name)
-    elif params["purpose"] == model_one_time_key.TAKEOVER:
-        name = model_one_time_key.takeover_key(parse_name(params.get("cluster"), "cluster"), name)
     marker = model_one_time_key.key_marker(name)
     before = io_authorized_keys.line_of(marker)
     public_key = str(params.get("public_key") or "").strip()
@@ -61,10 +57,7 @@ def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
         if not check_mode:
             io_authorized_keys.forget(marker, public_key.split()[1] if public_key else None)
             io_authorized_keys.disallow(name)
-        ends = takeover is not None and io_authorized_keys.line_of(model_one_time_key.key_marker(takeover)) is not None
-        if ends and takeover is not None and not check_mode:
-            io_authorized_keys.forget(model_one_time_key.key_marker(takeover))
-        return {"changed": before is not None or ends, "key_marker": marker, "diff": _diff(before, None)}
+        return {"changed": before is not None, "key_marker": marker, "diff": _diff(before, None)}
     addresses = [_address(each, index) for index, each in enumerate(params.get("allowed_from") or ())]
     commands = [[str(word) for word in each] for each in params.get("commands") or ()]
     warnings = io_login.check(addresses)

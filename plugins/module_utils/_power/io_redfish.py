@@ -57,6 +57,13 @@ class RedfishServer:
         self._timeout = request_timeout
         self._path: str | None = None
 
+    def system_path(self) -> str:
+        """Return the path of the system.
+
+        :raises BackendError: the controller does not answer, or has no such system.
+        """
+        return self._where()
+
     def read(self) -> model_power.Power:
         """Return the state of the server; boot settings that cannot be read are unknown.
 

@@ -16,10 +16,10 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 
-MIGRATE, MOVE, STANDBY, TAKEOVER, BACKUP = "migrate", "move", "standby", "takeover", "backup"
-PURPOSES = (MIGRATE, MOVE, STANDBY, TAKEOVER, BACKUP)
+MIGRATE, MOVE, STANDBY, BACKUP = "migrate", "move", "standby", "backup"
+PURPOSES = (MIGRATE, MOVE, STANDBY, BACKUP)
 #: Keys that do not expire: they are withdrawn with what they are for.
-PERMANENT = frozenset((STANDBY, TAKEOVER, BACKUP))
+PERMANENT = frozenset((STANDBY, BACKUP))
 #: Where a backup of the database is created on a member, and what a backup has besides, by its name there.
 BACKUP_SPOOL = "/var/lib/reduced.footprint/backup"
 BACKUP_FOLDERS: t.Mapping[str, str] = {"images": "/var/lib/glance/images", "credential-keys": "/etc/keystone/credential-keys"}
@@ -40,8 +40,7 @@ _PROGRAMS: t.Mapping[str, t.Mapping[str, int]] = {
     # module → number of its arguments; the last one is the key's name
     MIGRATE: {"_migrate.source.run_agent": 2, "_remote.run_manifest_agent": 1, "_migrate.disks.run_block_agent": 1},
     MOVE: {"_move.run_agent": 2, "_move.run_channel": 2},
-    STANDBY: {"_standby.run_agent": 2, "_standby.run_channel": 2, "_standby.run_grantor": 2},
-    TAKEOVER: {"_standby.run_grantor": 2},
+    STANDBY: {"_standby.run_agent": 2, "_standby.run_channel": 2},
     BACKUP: {"_galera.run_backup_agent": 2},
 }
 #: Commands that withdraw the key that runs them.
@@ -53,7 +52,6 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 _LIBRARY_FILE = re.escape(LIBRARY) + r"/[0-9a-f]{32}\.zip"
 _PROGRAM = re.compile(rf"\APYTHONPATH={_LIBRARY_FILE} python3 -m {re.escape(_PACKAGE)}\.([a-z_.]+)((?: {_NAME}(?:@{_NAME})?)+)\Z")
 _STANDBY_KEY = re.compile(rf"\A{STANDBY}-({_NAME})@({_NAME})\Z")
-_TAKEOVER_KEY = re.compile(rf"\A{TAKEOVER}-({_NAME})@({_NAME})\Z")
 _BACKUP_KEY = re.compile(rf"\A{BACKUP}-({_NAME})\Z")
 _BACKUP_PATH = re.compile(rf"\A(?:{re.escape(BACKUP_SPOOL)}/{_NAME}|(?:{'|'.join(map(re.escape, BACKUP_FOLDERS.values()))})/)\Z")
 _INSTALL = re.compile(rf"\Ash -c 'test -s ({_LIBRARY_FILE}) \|\| ")
@@ -108,17 +106,6 @@ def install_command(target: str) -> str:
     return f"sh -c 'test -s {target} || {script}'"
 
 
-def takeover_key(cluster: str, vm_id: str) -> str:
-    """Name of the key with which the standby of a VM claims it from the witnesses."""
-    return f"{TAKEOVER}-{vm_id}@{cluster}"
-
-
-def parse_takeover_key(name: str) -> tuple[str, str] | None:
-    """Return cluster and ID of the VM from the name of the key of its standby, ``None`` if it is not the name of such a key."""
-    found = _TAKEOVER_KEY.match(name)
-    return (found.group(2), found.group(1)) if found else None
-
-
 def backup_key(cluster: str) -> str:
     """Name of the key with which another host fetches backups of a cluster's database."""
     return f"{BACKUP}-{cluster}"
@@ -145,7 +132,7 @@ def parse_command(purpose: str, name: str, text: str) -> Program | Rsync | Insta
         arguments = tuple(found.group(2).split())
         if _PROGRAMS[purpose].get(found.group(1)) == len(arguments) and arguments[-1] == name and arguments[0] not in ("watch", "maintain"):
             return Program(f"{_PACKAGE}.{found.group(1)}", arguments)
-    elif text.startswith("rsync --server ") and purpose not in (STANDBY, TAKEOVER):
+    elif text.startswith("rsync --server ") and purpose != STANDBY:
         try:
             words = shlex.split(text)
         except ValueError as error:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import pathlib
+import time
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import REQUEST
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import RemoteSource
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import standby_key
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_grants
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Ended, Job, StandbyJournal, Voter, parse_job
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/standby")
@@ -23,6 +23,15 @@ HOME = pathlib.Path("/var/lib/reduced.footprint/standby")
 ENDED = pathlib.Path("/var/lib/reduced.footprint/standby-ended")
 _PAUSED = "paused"
 _RELEASED = "released"
+
+
+def _clock() -> float:
+    """Seconds since the boot of this machine, also those in which it was suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _boot_id() -> str:
+    return (read_text("/proc/sys/kernel/random/boot_id") or "").strip()
 
 
 class StandbyStore(JournalStore):
@@ -47,7 +56,7 @@ class StandbyStore(JournalStore):
     def pause(self) -> None:
         """Record that the VM is about to be moved; see :meth:`paused_seconds`."""
         # not the time of day, which may be set meanwhile
-        write_atomic(self.directory / _PAUSED, f"{io_grants.boot_id()} {io_grants.clock()}")
+        write_atomic(self.directory / _PAUSED, f"{_boot_id()} {_clock()}")
 
     def resume(self) -> None:
         """Record that the VM was not moved, or has returned."""
@@ -57,7 +66,7 @@ class StandbyStore(JournalStore):
         """Return for how long the copies have been paused for a move, at most since the boot of this server; ``None`` if they are not."""
         text = read_text(self.directory / _PAUSED)
         boot, _space, at = (text or "").partition(" ")
-        return None if text is None else io_grants.clock() - (float(at) if boot == io_grants.boot_id() else 0.0)
+        return None if text is None else _clock() - (float(at) if boot == _boot_id() else 0.0)
 
     def mark_released(self, released: bool) -> None:
         """Record that the VM, which was started on its standby, is being removed here, or that it is not any more; with the lock ``domains``."""

@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import choice, number
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import number
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_standby import LEAST_INTERVAL, MOST_COPIES, MOST_INTERVAL
@@ -52,8 +52,7 @@ class Job(t.NamedTuple):
     """What is copied, where to, and how often.
 
     :arg former: earlier standbys that may still have copies, and earlier witnesses that may still accept the key.
-    :arg automatic: whether the standby starts the VM by itself.
-    :arg watchdog: what resets this server then, if everything else hangs: ``required`` (a hardware watchdog), ``software`` or ``none``.
+    :arg automatic: whether a cluster of both servers starts the VM on the standby by itself.
     """
 
     id: str
@@ -69,7 +68,6 @@ class Job(t.NamedTuple):
     source: str
     former: tuple[str, ...] = ()
     automatic: bool = False
-    watchdog: str = "required"
 
     @property
     def accepting(self) -> tuple[str, ...]:
@@ -223,7 +221,6 @@ def parse_job(data: t.Mapping[str, t.Any]) -> Job:
         source=parse_name(data.get("source") or "server", "source"),
         former=tuple(parse_name(each, f"former[{index}]") for index, each in enumerate(data.get("former") or ())),
         automatic=automatic,
-        watchdog=choice(data.get("watchdog") or "required", ("required", "software", "none"), "watchdog"),
     )
 
 

@@ -18,8 +18,8 @@ CHECKPOINT = "reduced-footprint-"
 _TIME = "%Y%m%dT%H%M%SZ"
 INCREMENTAL, COMPARED, FULL = "incremental", "compared", "full"
 
-#: Kind of the proof that all machines which grant leases have claimed the VM; only the service of the standby has it.
-LEASE_PROOF = "lease"
+#: The proof of the cluster manager, which starts a VM elsewhere only after it has fenced its server.
+FENCED: t.Mapping[str, str] = {"by": "fenced"}
 
 # answers of the boot guard
 RUN, STAY, WAIT = "run", "stay", "wait"
@@ -118,7 +118,7 @@ def check_start(vm_id: str, copies: t.Sequence[Copy], wanted: str | None, source
     """Return the copy with which the VM may be started.
 
     :arg source: the server that is lost, as the copies name it; ``confirmed``: the server's name that a person typed.
-    :arg proof: ``{by: bmc, state: off}`` if its BMC confirmed that it is off, ``{by: lease}`` after all claims.
+    :arg proof: ``{by: bmc, state: off}`` if its BMC confirmed that it is off, ``{by: fenced}`` by the cluster manager.
     :raises RefusedError: no verified copy, or no proof that the first server does not run the VM.
     """
     if not copies:
@@ -130,7 +130,7 @@ def check_start(vm_id: str, copies: t.Sequence[Copy], wanted: str | None, source
         )
     if source is not None and source != copy.source:
         raise RefusedError(f"the copies of {vm_id} are from the server {copy.source}, not from {source}.", "source", f"Use {copy.source}.")
-    if proof.get("by") == LEASE_PROOF:
+    if proof.get("by") == FENCED["by"]:
         return copy
     if proof.get("by") == "bmc":
         if proof.get("state") != "off":

@@ -23,7 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote import i
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import parse_standby_key
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_grants, io_nbd, plan_standby
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_nbd, plan_standby, run_start
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import CHUNK, DIGEST, STARTED, Copy, CopyDisk, packed, parse_copy_id
 
 MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._standby.run_agent"
@@ -48,9 +48,14 @@ def _look(store: io_copies.CopyStore, unused: Given) -> dict[str, t.Any]:
         {"id": each.id, "at": each.at, "disks": [[disk.target, disk.path, disk.capacity] for disk in each.disks]} for each in store.copies()
     ]
     # before the record: between both, a start may have been recorded
-    claimed = io_grants.GrantStore(store.cluster, store.vm_id).grants().claim is not None
-    starting = {"starting": True} if claimed or store.starting() else {}
+    starting = {"starting": True} if store.starting() else {}
     return {"record": {**store.record(), **starting}, "copies": copies, "used": store.used()}
+
+
+def _check(store: io_copies.CopyStore, unused: Given) -> dict[str, t.Any]:
+    """Return why the last copy could not be started at present."""
+    copies = store.copies()
+    return {"obstacle": run_start.obstacle(copies[-1]) if copies else None}
 
 
 def _refuse_started(store: io_copies.CopyStore) -> None:
@@ -216,7 +221,7 @@ def _finish(store: io_copies.CopyStore, given: Given) -> dict[str, t.Any]:
         )  # fmt: skip
         store.commit(copy, digests)
         store.prune(plan_standby.surplus_copies([each.id for each in store.copies()], max(1, int(given["keep"]))))
-        return {"verified": count, "used": store.used()}
+        return {"verified": count, "used": store.used(), **_check(store, given)}
 
 
 def _discard(store: io_copies.CopyStore, unused: Given) -> dict[str, t.Any]:
@@ -227,6 +232,7 @@ def _discard(store: io_copies.CopyStore, unused: Given) -> dict[str, t.Any]:
 
 _COMMANDS: t.Mapping[str, t.Callable[[io_copies.CopyStore, Given], dict[str, t.Any]]] = {
     "look": _look,
+    "check": _check,
     "begin": _begin,
     "finish": _finish,
     "discard": _discard,

@@ -2,193 +2,184 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Automatic starts as parts of the module ``vm_standby``: on the server of the VM their begin and end, on its standby what it needs to claim the VM."""
+"""Automatic starts as parts of the module ``vm_standby``, on the server of the VM: the cluster starts and stops the VM from their begin to their end."""
 
 from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units, run_jobs
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import takeover_key
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_grants, io_lease, io_lease_units, io_store, plan_lease, run_lease
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_lease import parse_watch
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_cluster, io_store, xml_cib
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_cluster import Vm
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Job, job_data
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import remove_path
-
-_ASK = 15.0
-_NO_ANSWER = "neither {where} confirms that it does not start {vm} by itself."
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Record
 
 
-def _machines(job: Job) -> str:
-    return f"{job.standby.name} nor {', '.join(each.name for each in job.witnesses) or 'a witness'}"
+def values(vm_id: str, uuid: str | None = None) -> dict[str, str] | None:
+    """Return the values of a VM in the cluster, ``None`` if it is not there, or is another one.
 
-
-# on the server of the VM
-
-
-def refuse_unfit(job: Job) -> None:
-    """Refuse an automatic start on a server without the watchdog that ends the VM when everything else hangs.
-
-    :raises InputError: there is none.
+    :raises BackendError: that cannot be read.
     """
-    problem = io_lease_units.watchdog_problem(job.watchdog) if job.automatic else None
-    if problem is not None:
-        hint = "Load the driver of its watchdog, or accept a weaker protection with standby_watchdog: software or none; docs/standby.md describes the risk."
-        raise InputError(f"{problem}.", "automatic", hint)
+    found = xml_cib.vms_of(io_cluster.stored()).get(vm_id) if io_cluster.is_formed() else None
+    return found if found is None or uuid in (None, found.get("uuid")) else None
 
 
-def differs(job: Job, stored: bool) -> bool:
-    """Whether :func:`begin` would change a unit. ``stored``: whether the code of this run is on this server."""
-    return job.automatic and (not stored or io_lease_units.lease_differs(job.watchdog, io_units.code_path()))
+def _vm(job: Job) -> Vm:
+    return Vm(job.id, job.cluster, job.uuid, job.name)
 
 
-def is_half_ended(job: Job) -> bool:
-    """Whether a VM needs leases although it is not automatic any more: no machine confirmed the end, or the run was killed."""
-    return not job.automatic and io_lease.armed(job.uuid) is not None
+def differs(job: Job) -> bool:
+    """Whether :func:`begin` or :func:`end` would change something."""
+    if not job.automatic:
+        return values(job.id, job.uuid) is not None
+    if not io_cluster.is_formed():
+        return True
+    document = io_cluster.stored()
+    here = xml_cib.owner_of(document, job.id) or ""
+    return xml_cib.changed(document, xml_cib.vm_parts(_vm(job), here, True), xml_cib.is_of_vm(job.id)) is not None or not io_owner.is_clustered(job.uuid)
 
 
 def begin(job: Job) -> bool:
-    """Install the service of the leases for an automatic VM, or remove it if none is left; returns whether something changed."""
-    if job.automatic:
-        return io_lease_units.install_lease(job.watchdog, io_units.keep_code())
-    _tidy()
-    return False
+    """Let the cluster start and stop an automatic VM, which is on this server; returns whether something changed.
 
-
-def _tidy() -> None:
-    jobs = [io_store.StandbyStore(each).job() for each in io_store.names()]
-    if not any(each is not None and each.automatic for each in jobs) and not io_lease.all_armed():
-        io_lease_units.remove_lease()
-
-
-def end(store: io_store.StandbyStore, job: Job, what: str) -> None:
-    """End the automatic start of a VM before its request changes: a machine must confirm that it does not give the VM away.
-
-    :arg what: is refused otherwise.
-    :raises RefusedError: none confirms it.
+    :raises RefusedError: the server is not in a cluster, or the VM belongs to another one.
     """
-    if io_lease.armed(job.uuid) is None:
-        return
-    if job.automatic:
-        # so that the service does not begin again
-        store.write_job(job_data(job._replace(automatic=False)))
-    if not run_lease.disarm(job, _ASK):
-        raise RefusedError(
-            _NO_ANSWER.format(where=_machines(job), vm=job.id), "id", f"Make sure that one of them answers and has not started it, then {what} again."
-        )
+    if not job.automatic:
+        return False
+    moved = io_owner.away(job.uuid)
+    if moved is not None:
+        raise RefusedError(f"{job.id} belongs to {moved.where or 'another server'}, or is being moved.", "id", "Complete its move, with move_vm.")
+    if not io_cluster.is_formed():
+        raise RefusedError("this server is not in a cluster with its standby.", "automatic", "Use the role standby, which creates it.")
+    other = xml_cib.vms_of(io_cluster.cib()).get(job.id)
+    if other is not None and other.get("uuid") != job.uuid:
+        raise RefusedError(f"the cluster has another VM with the ID {job.id}, of {other.get('cluster')}.", "id", "Give one of them another id.")
+    here, owner = io_cluster.here(), io_cluster.owner(job.id)
+    # one that is left alone was moved here
+    if other is not None and owner not in (None, here) and xml_cib.is_managed(other):
+        raise RefusedError(f"{job.id} was started on {owner}.", "id", "Move it back with move_vm.")
+    changed = not io_owner.is_clustered(job.uuid)
+    if changed or not io_owner.is_permitted(job.uuid):
+        io_owner.admit(Record(job.cluster, job.id, job.uuid, job.name))
+    if owner != here:
+        io_cluster.set_owner(job.id, here)
+    if io_cluster.apply(xml_cib.vm_parts(_vm(job), here, True), xml_cib.is_of_vm(job.id), check_mode=False)[0]:
+        # what it knew of the VM is from before a move
+        io_cluster.refresh(job.id)
+        changed = True
+    return changed
 
 
 def pause(store: io_store.StandbyStore, job: Job) -> None:
-    """End it until a move has ended; the copies are paused already.
+    """Let the cluster leave a VM alone until a move has ended; its copies are paused already.
 
-    :raises RefusedError: no machine confirms it; the copies continue.
+    :raises RefusedError: this server has no majority: the VM may be started elsewhere. The copies continue.
     """
-    if io_lease.armed(job.uuid) is not None and not run_lease.disarm(job, _ASK):
-        store.resume()
-        raise RefusedError(
-            _NO_ANSWER.format(where=_machines(job), vm=job.id), "id", "It could be started there while it is moved. Make sure that one of them answers."
-        )
-
-
-def finish(store: io_store.StandbyStore, job: Job, confirmed: str | None) -> None:
-    """End it together with the copies.
-
-    :arg confirmed: the name of the standby, if a person made sure that it does not start the VM.
-    :raises RefusedError: no machine confirms that.
-    """
-    if confirmed == job.standby.name and io_lease.armed(job.uuid) is not None:
-        store.write_job(job_data(job._replace(automatic=False)))
-        io_lease.disarm(job.uuid)
     try:
-        end(store, job, "end its copies")
-    except RefusedError as error:
-        hint = f"If they are lost for good, and the VM does not run there, set confirmed: {job.standby.name}."
-        raise RefusedError(error.message, "id", hint) from error
-    io_lease.forget_fenced(job.id)
+        _leave_alone(job)
+    except RefusedError:
+        store.resume()
+        raise
 
 
-def let_go(store: io_store.StandbyStore, job: Job) -> None:
-    """After the VM was started on its standby, and removed here: it needs no lease here."""
-    store.write_job(job_data(job._replace(automatic=False)))
-    io_lease.disarm(job.uuid)
-    io_lease.forget_fenced(job.id)
+def _is_here(job: Job) -> bool:
+    """Whether the VM is in the cluster, with its disks on this server."""
+    return values(job.id, job.uuid) is not None and io_cluster.owner(job.id) in (None, io_cluster.here())
 
 
-def forget() -> None:
-    """Remove the service of the leases after the last automatic VM."""
-    _tidy()
+def _leave_alone(job: Job) -> None:
+    if not _is_here(job):
+        return
+    if not io_cluster.has_quorum():
+        raise RefusedError(
+            f"this server has no majority in the cluster, so {job.standby.name} may be about to start {job.id}.",
+            "id",
+            f"Make sure that {job.standby.name} or the witness answers.",
+        )
+    io_cluster.apply(xml_cib.vm_parts(_vm(job), io_cluster.here(), False), xml_cib.is_of_vm(job.id), check_mode=False)
+    # it starts on this server as one that is not automatic
+    io_owner.guard(Record(job.cluster, job.id, job.uuid, job.name), permitted=True)
+
+
+def end(job: Job, confirmed: str | None = None) -> bool:
+    """Take a VM out of the cluster, where it continues; returns whether it was there.
+
+    :arg confirmed: the name of the standby, if a person made sure that it does not start the VM; then without a majority.
+    :raises RefusedError: this server has no majority.
+    """
+    if not _is_here(job):
+        return False
+    if confirmed != job.standby.name:
+        try:
+            _leave_alone(job)
+        except RefusedError as error:
+            hint = f"{error.hint} If both are lost for good, and the VM does not run there, set confirmed: {job.standby.name}."
+            raise RefusedError(error.message, "id", hint) from error
+    drop(job.id)
+    io_owner.guard(Record(job.cluster, job.id, job.uuid, job.name), permitted=io_owner.is_permitted(job.uuid))
+    return True
+
+
+def withdraw(store: io_store.StandbyStore, job: Job, confirmed: str | None) -> bool:
+    """End it for good: the worker must not begin it again; returns as :func:`end`.
+
+    :raises RefusedError: as :func:`end`; nothing was changed.
+    """
+    if job.automatic:
+        store.write_job(job_data(job._replace(automatic=False)))
+    try:
+        return end(job, confirmed)
+    except FootprintError:
+        store.write_job(job_data(job))
+        raise
+
+
+def drop(vm_id: str) -> None:
+    """Remove a VM from the configuration of the cluster, with all that it knows of it."""
+    io_cluster.apply({}, xml_cib.is_of_vm(vm_id), check_mode=False)
+    io_cluster.forget_owner(vm_id)
+    io_cluster.refresh(vm_id)
 
 
 def disarmed(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
-    """On the server of the VM, before its keys are withdrawn: end its automatic start; its copies continue."""
+    """On the server that runs the VM, also its standby, before it is moved or removed: take it out of the cluster; its copies continue."""
     store = io_store.StandbyStore(params["id"])
     job = store.job()
-    if job is None or job.cluster != params["cluster"] or not (job.automatic or io_lease.armed(job.uuid) is not None):
+    mine = job is not None and job.cluster == params["cluster"]
+    found = values(params["id"])
+    found = found if found is not None and found.get("cluster") == params["cluster"] else None
+    if found is None and not (job is not None and mine and job.automatic):
         return {"changed": False}
     if not check_mode:
-        finish(store, job, params.get("confirmed"))
-        if job.automatic:
-            store.write_job(job_data(job._replace(automatic=False)))
-        _tidy()
-    return {"changed": True, "diff": {"before": f"{job.id}: started by its standby if this server is lost\n", "after": f"{job.id}: not started by itself\n"}}
+        if job is not None and mine:
+            withdraw(store, job, params.get("confirmed"))
+        elif found is not None:
+            _end_taken(params["id"], found)
+    return {"changed": True, "diff": {"before": f"{params['id']}: started on the other server if this one is lost\n", "after": f"{params['id']}: not\n"}}
 
 
-# on the standby
+def _end_taken(vm_id: str, found: t.Mapping[str, str]) -> None:
+    """On the standby, which runs the VM after the loss of its first server."""
+    here, owner = io_cluster.here(), io_cluster.owner(vm_id)
+    if owner != here:
+        raise RefusedError(f"{vm_id} belongs to {owner}.", "id", f"End its automatic start there, or if {owner} is lost, start it here with start_standby.")
+    if not io_cluster.has_quorum():
+        raise RefusedError("this server has no majority in the cluster.", "id", "Make sure that the other server or the witness answers.")
+    vm = Vm(**{name: found[name] for name in Vm._fields})
+    io_cluster.apply(xml_cib.vm_parts(vm, here, False), xml_cib.is_of_vm(vm_id), check_mode=False)
+    drop(vm_id)
+    io_owner.release(vm.uuid)
 
 
-def watched(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
-    """On the standby: start the VM by itself from now on, if its server and all witnesses agree; returns the public key for the witnesses."""
-    watch = parse_watch({**params, "name": params.get("source")})
-    store = io_grants.WatchStore(watch.cluster, watch.id)
-    key = run_jobs.prepare_key(store.directory, takeover_key(watch.cluster, watch.id), check_mode=check_mode)
-    changed = store.watch() != watch or io_lease_units.takeover_differs(io_units.code_path())
-    if not check_mode and changed:
-        store.write(watch)
-    if not check_mode:
-        io_lease_units.install_takeover(io_units.keep_code())
-    return {**key, "changed": changed or key["changed"]}
-
-
-def unwatched(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
-    """On the standby: do not start the VM by itself any more."""
-    store = io_grants.WatchStore(params["cluster"], params["id"])
-    there = store.directory.is_dir()
-    if there and not check_mode:
-        remove_path(store.directory)
-        store.forget_report()
-        if not io_grants.watches():
-            io_lease_units.remove_takeover()
-    return {"changed": there}
-
-
-def knows(params: t.Mapping[str, t.Any]) -> bool:
-    """Whether this server grants leases of the VM, or starts it by itself."""
-    return io_grants.WatchStore(params["cluster"], params["id"]).directory.is_dir() or io_grants.GrantStore(params["cluster"], params["id"]).file.exists()
-
-
-def unknow(params: t.Mapping[str, t.Any]) -> None:
-    """On the standby or a witness: forget the VM."""
-    unwatched(params, False)
-    store = io_grants.GrantStore(params["cluster"], params["id"])
-    with store.locked():
-        store.remove()
-
-
-def returned(params: t.Mapping[str, t.Any], check_mode: bool) -> bool:
-    """On the standby or a witness, before the record of a start is removed: the period under leases that led to it has ended.
-
-    :returns: whether there was a claim.
-    """
-    store = io_grants.GrantStore(params["cluster"], params["id"])
-    grants = store.grants()
-    if not check_mode and grants != plan_lease.returned(grants):
-        with store.locked():
-            store.keep(plan_lease.returned(store.grants()))
-    return grants.claim is not None
-
-
-def abandoned(params: t.Mapping[str, t.Any], check_mode: bool) -> bool:
-    """On a witness: end the claim of a standby that is lost for good, and that a person named; returns whether there was one."""
-    claimed = io_grants.GrantStore(params["cluster"], params["id"]).grants().claimed_by
-    return claimed is not None and params.get("confirmed") == claimed and returned(params, check_mode)
+def confirm(vm_id: str, source: str) -> list[str]:
+    """After a person started a VM here: let the cluster know that its first server is off; returns warnings."""
+    try:
+        if values(vm_id) is None or not io_cluster.has_quorum():
+            return []
+        if source not in io_cluster.partition() and source in io_cluster.seen().unclean:
+            io_cluster.confirm_off(source)
+        io_cluster.set_owner(vm_id, io_cluster.here())
+        return []
+    except FootprintError as error:
+        return [f"the cluster does not know of this start yet: {error}"]

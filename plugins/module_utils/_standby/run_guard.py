@@ -17,8 +17,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock im
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units
 from ansible_collections.reduced.footprint.plugins.module_utils._service import run_service_files
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_lease, io_store, io_timers, plan_standby, run_agent, run_taken
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Job
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_store, io_timers, plan_standby, run_agent, run_taken
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import STARTED, Job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner, run_hook
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import OWNER, STOPPED
@@ -26,8 +26,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_
 _POLL = 5.0
 _ASK = 30.0
 _LOCK = 300.0
-# of its lease, so that it has not ended before libvirt starts the VM
-_LEAST = 15.0
 
 
 def install_hook(*, check_mode: bool) -> bool:
@@ -82,6 +80,8 @@ def settle(vm_id: str) -> bool:
     """Decide about one VM; returns whether the decision is final."""
     store = io_store.StandbyStore(vm_id)
     job = store.job()
+    if job is not None and io_owner.is_clustered(job.uuid):
+        return _settle_clustered(job, store)
     if job is None or not io_owner.is_guarded(job.uuid) or io_owner.is_permitted(job.uuid) and not io_owner.is_start_due(job.uuid):
         return True
     record = io_owner.known(job.uuid)
@@ -100,20 +100,26 @@ def settle(vm_id: str) -> bool:
         # it is being moved, or was moved: the move starts it where it belongs
         io_owner.permit(job.uuid)
         return True
-    if io_lease.armed(job.uuid) is not None and not io_lease.is_valid(vm_id, _LEAST):
-        # the machines that answered may give it to its standby as soon as they have
-        return False
     # without a permit libvirt refuses the start; if it fails for another reason, it is repeated
     io_owner.permit(job.uuid, due=True)
     with host_lock("domains", _LOCK), DomainHost(job.uri) as host:
         found = host.domain(job.uuid)
-        if found is not None and (found.autostart or io_lease.was_fenced(vm_id)) and not found.active:
+        if found is not None and found.autostart and not found.active:
             host.start(job.uuid)
             store.log("guard: started")
     io_owner.permit(job.uuid)
-    io_lease.forget_fenced(vm_id)
     # the timer may have fired before the standby answered
     io_timers.start(vm_id)
+    return True
+
+
+def _settle_clustered(job: Job, store: io_store.StandbyStore) -> bool:
+    """A VM of the cluster is started by that; here it is only noted if it was started on its standby meanwhile."""
+    if io_owner.away(job.uuid) is None:
+        answers = records(job._replace(witnesses=()), store)
+        if answers[0] is not None and answers[0].get("state") == STARTED:
+            run_taken.give_up(job, store)
+            store.log("guard: the VM was started on its standby and stays off here")
     return True
 
 

@@ -40,10 +40,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_v
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
 
 if t.TYPE_CHECKING:
-    # the programs of the units must be part of the code that is kept on this host
-    from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_takeover, run_worker
+    # the program of the units must be part of the code that is kept on this host
+    from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_worker
 
-    _CODE = (run_takeover, run_worker)
+    _CODE = run_worker
 
 _LOCK = 300.0
 
@@ -94,13 +94,11 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     job = parse_job({**params, **known, "name": record.name, "uuid": record.uuid, "uri": uri})
     job = job._replace(former=plan_standby.former(before, job, params.get("removed_standbys") or ()))
     _refuse_another(before, params)
-    run_automatic.refuse_unfit(job)
     if check_mode:
         code = _kept_code(store)
-        timers = code is not None and bool(io_timers.differing(job.id, job.interval, code)) or run_automatic.differs(job, code is not None)
-        watched = run_automatic.unwatched(params, True)["changed"]
-        guarded = io_owner.is_guarded(job.uuid) and not run_guard.install_hook(check_mode=True)
-        changed = before != job or run_automatic.is_half_ended(job) or timers or watched or not guarded
+        timers = code is not None and bool(io_timers.differing(job.id, job.interval, code)) or run_automatic.differs(job)
+        guarded = (job.automatic or io_owner.is_guarded(job.uuid)) and not run_guard.install_hook(check_mode=True)
+        changed = before != job or timers or not guarded
         return {"changed": changed, "diff": _diff("", _text(job) if changed else "")}
     if not (store.directory / "id_ed25519").exists():
         raise RefusedError("the key of the copies does not exist.", "state", "Use state: prepared first, and place the key on the standby.")
@@ -112,20 +110,18 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     if before is not None and (before.standby, before.witnesses) != (job.standby, job.witnesses):
         # the machines of the last request may know of a start that those of this one do not
         run_guard.refuse_unconfirmed(before, store)
-    changed = before != job or run_automatic.is_half_ended(job)
-    if changed:
-        if before is not None:
-            run_automatic.end(store, before, "run it")
+    changed = before != job
+    if before is not None and not job.automatic:
+        changed = run_automatic.withdraw(store, before, None) or changed
+    if before != job:
         store.write_job(job_data(job))
     changed = run_guard.install_hook(check_mode=False) or changed
-    if not io_owner.is_guarded(job.uuid) or not io_owner.is_permitted(job.uuid):
+    if not job.automatic and not (io_owner.is_guarded(job.uuid) and io_owner.is_permitted(job.uuid)):
         changed = changed or not io_owner.is_guarded(job.uuid)
         io_owner.guard(Record(job.cluster, job.id, job.uuid, job.name), permitted=True)
     store.mark_released(False)
     changed = bool(io_timers.install(job.id, job.interval, io_units.keep_code())) or changed
     changed = run_automatic.begin(job) or changed
-    # it was the standby of the VM before that was moved here
-    changed = run_automatic.unwatched(params, False)["changed"] or changed
     return {"changed": changed, "diff": _diff(_text(before) if before and changed else "", _text(job) if changed else "")}
 
 
@@ -163,9 +159,9 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
     source = not _of_another(job, params) and (job is not None or store.directory.is_dir())
     # of a VM that was moved from here, this server may be the standby now
     keeps = source and job is not None and run_guard.was_moved(job)
-    there = source or copies.directory.is_dir() or run_automatic.knows(params)
+    there = source or copies.directory.is_dir()
     if not check_mode and source and job is not None:
-        run_automatic.finish(store, job, params.get("confirmed"))
+        run_automatic.withdraw(store, job, params.get("confirmed"))
     if not check_mode and source:
         io_timers.remove(params["id"])
         if job is not None:
@@ -174,14 +170,11 @@ def _absent(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
             _record_key(store, job, params.get("withdrawn_from") or ())
         io_remote_source.drop_key_files(store.directory)
         remove_path(store.directory)
-        run_automatic.forget()
     if not check_mode and copies.directory.is_dir() and not keeps:
         with copies.locked():
             # a start may have held the lock; without its record the first server would start the VM as well
             _refuse_running(copies)
             copies.remove()
-    if not check_mode and run_automatic.knows(params) and not keeps:
-        run_automatic.unknow(params)
     return {"changed": there, "diff": _diff(f"{params['id']}: copied to its standby\n" if there else "", "")}
 
 
@@ -220,8 +213,9 @@ def _paused(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]
         raise run_guard.unconfirmed(job)
     if not check_mode:
         store.pause()
-        run_automatic.pause(store, job)
+        # first: its worker would make it automatic again
         io_timers.stop(job.id)
+        run_automatic.pause(store, job)
         _forget_checkpoints(job)
     return {"changed": True, "diff": _diff(_text(job), f"{job.id}: not copied while it is moved\n")}
 
@@ -277,7 +271,6 @@ def _released(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
             _remove_vm(host, job, params)
     if not check_mode:
         io_owner.forget(job.uuid)
-        run_automatic.let_go(store, job)
         _absent(params, False)
     return {"changed": True, "diff": _diff(f"{job.id}: off, with old disks\n", "")}
 
@@ -320,7 +313,7 @@ def _returned(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     copies = io_copies.CopyStore(params["cluster"], params["id"])
     record = copies.record()
     if record.get("state") != STARTED:
-        return {"changed": run_automatic.abandoned(params, check_mode)}
+        return {"changed": False}
     uuid = record.get("uuid")
     for uri in sorted(set(DRIVER_URIS.values())) if uuid else ():
         with DomainHost(uri) as host:
@@ -328,8 +321,6 @@ def _returned(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
             if found is not None and (found.active or io_owner.away(str(uuid)) is None):
                 raise RefusedError(f"{params['id']} is still on this server.", "id", "Move it to its first server with move_vm.")
     if not check_mode:
-        # first: its standby must not start the VM again, which is elsewhere without leases
-        run_automatic.returned(params, False)
         with copies.locked():
             copies.write_record({"state": RECEIVING, "at": time.time()})
     return {"changed": True}
@@ -348,7 +339,6 @@ def _kept(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
         with copies.locked():
             _refuse_not_kept(copies, params, check_mode)
             copies.remove()
-        run_automatic.unknow(params)
     return {"changed": True, "diff": _diff(f"{params['id']}: started from its copy\n", f"{params['id']}: a VM of this server\n")}
 
 
@@ -367,7 +357,10 @@ def _refuse_not_kept(copies: io_copies.CopyStore, params: t.Mapping[str, t.Any],
 
 
 def _started(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
-    return run_start.start(params, check_mode=check_mode)
+    done = run_start.start(params, check_mode=check_mode)
+    if not check_mode:
+        done["warnings"] = [*done.get("warnings", ()), *run_automatic.confirm(str(params["id"]), str(done["source"]))]
+    return done
 
 
 def _text(job: Job | None) -> str:
@@ -390,7 +383,5 @@ _STATES: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], bool], dict[str, t.An
     "claimed": _claimed,
     "returned": _returned,
     "kept": _kept,
-    "watched": run_automatic.watched,
-    "unwatched": run_automatic.unwatched,
     "disarmed": run_automatic.disarmed,
 }

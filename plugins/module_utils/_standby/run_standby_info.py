@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_grants, io_lease, io_store, plan_standby, run_takeover
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_lease import Grants
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_cluster, io_copies, io_store, plan_standby, run_automatic, xml_cib
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, TAKEN, Ended, Job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import CONFIRMED, MOVED
@@ -54,6 +54,8 @@ def _source(vm_id: str, now: float) -> dict[str, t.Any]:
         problem = f"it has no verified copy yet{f': {journal.reason}' if journal.reason else ''}"
     elif now - at > 3 * job.interval:
         problem = f"its last copy is {int(now - at)} s old{f': {journal.reason}' if journal.reason else ''}"
+    elif facts.get("obstacle"):
+        problem = f"it cannot be started on {job.standby.name}: {facts['obstacle']}"
     return {
         "id": vm_id,
         "cluster": job.cluster,
@@ -77,23 +79,28 @@ def _source(vm_id: str, now: float) -> dict[str, t.Any]:
         "mode": facts.get("mode"),
         "frozen": facts.get("frozen"),
         "copies": [],
-        **_automatic_source(job, store),
+        **_automatic_source(job, store, problem),
     }
 
 
-def _automatic_source(job: Job, store: io_store.StandbyStore) -> dict[str, t.Any]:
-    """Whether the standby starts the VM by itself, and why it would not at present."""
-    armed, reported, problem = io_lease.armed(job.uuid) is not None, io_lease.reported(job.id), None
+def _automatic_source(job: Job, store: io_store.StandbyStore, unfit: str | None) -> dict[str, t.Any]:
+    """Whether the standby starts the VM by itself, and why it would not at present.
+
+    :arg unfit: what is wrong with its copies.
+    """
+    problem = _problem(job) or unfit if job.automatic else None
     if job.automatic and store.paused_seconds() is not None:
         problem = "its copies are paused for a move"
-    elif job.automatic and reported is None:
-        problem = "the service of its leases does not report it"
-    elif job.automatic and reported is not None and (reported["silent"] or reported.get("idle")):
-        silent = [f"no lease from {name}: {why}" for name, why in sorted(reported["silent"].items())]
-        problem = "; ".join(silent + [f"{name}: {why}" for name, why in sorted((reported.get("idle") or {}).items())])
-    elif job.automatic and not armed:
-        problem = "it is not under leases yet"
-    return {"automatic": job.automatic, "automatic_armed": armed if job.automatic else None, "automatic_problem": problem, "taken_over": None}
+    return {"automatic": job.automatic, "automatic_problem": problem, "taken_over": None}
+
+
+def _problem(job: Job) -> str | None:
+    try:
+        if run_automatic.values(job.id, job.uuid) is None:
+            return "it is not in the cluster of both servers; run spawn_vms"
+        return xml_cib.problem(io_cluster.seen(), job.id, io_cluster.here(), job.standby.name, io_cluster.has_vote())
+    except FootprintError as error:
+        return f"the cluster does not answer: {error.message}"
 
 
 def _standby(cluster: str, vm_id: str, now: float) -> dict[str, t.Any]:
@@ -102,8 +109,6 @@ def _standby(cluster: str, vm_id: str, now: float) -> dict[str, t.Any]:
     starting = store.starting()
     copies, record = store.copies(), store.record()
     last = copies[-1] if copies else None
-    grants = io_grants.GrantStore(cluster, vm_id).grants()
-    starting = starting or grants.claim is not None and record.get("state") == RECEIVING
     return {
         "id": vm_id,
         "cluster": cluster,
@@ -127,30 +132,34 @@ def _standby(cluster: str, vm_id: str, now: float) -> dict[str, t.Any]:
         "mode": last.mode if last else None,
         "frozen": last.frozen if last else None,
         "copies": [{"id": each.id, "source": each.source, "uuid": each.uuid, "copied": utc(each.at), "verified": utc(each.verified_at)} for each in copies],
-        **_automatic_standby(store, record, grants),
+        **_automatic_standby(store, record),
     }
 
 
-def _automatic_standby(store: io_copies.CopyStore, record: t.Mapping[str, t.Any], grants: Grants) -> dict[str, t.Any]:
-    watching = io_grants.WatchStore(store.cluster, store.vm_id)
-    watch = watching.watch()
-    waits = watch is not None and record.get("state") == RECEIVING
-    problem = run_takeover.unready(watch, grants, store) if watch is not None and waits else None
-    if waits and problem is None and grants.claim is None and watching.idle():
-        problem = "the service that would start it does not run"
-    by_itself = bool(record.get("phase")) and (record.get("proof") or {}).get("by") == plan_standby.LEASE_PROOF
+def _automatic_standby(store: io_copies.CopyStore, record: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    try:
+        values = run_automatic.values(store.vm_id) or {}
+    except FootprintError:
+        values = {}
+    by_itself = bool(record.get("phase")) and (record.get("proof") or {}).get("by") == plan_standby.FENCED["by"]
     return {
-        "automatic": watch is not None,
-        "automatic_armed": problem is None if waits else None,
-        "automatic_problem": problem or (watching.progress().get("problem") if watch is not None else None),
+        "automatic": values.get("cluster") == store.cluster,
+        "automatic_problem": _last_failure(store.vm_id) if values and record.get("state") == RECEIVING else None,
         "taken_over": utc(float(record.get("at") or 0)) if by_itself else None,
     }
+
+
+def _last_failure(vm_id: str) -> str | None:
+    try:
+        return io_cluster.seen().failures.get(xml_cib.resource_id(vm_id))
+    except FootprintError as error:
+        return f"the cluster does not answer: {error.message}"
 
 
 def _ended(ended: Ended) -> dict[str, t.Any]:
     unknown = dict.fromkeys((
         "standby", "interval_seconds", "phase", "reason", "kept_off", "problem", "copy_id", "copied", "age_seconds", "duration_seconds", "sent_bytes",
-        "used_bytes", "mode", "frozen", "automatic", "automatic_armed", "automatic_problem", "taken_over",
+        "used_bytes", "mode", "frozen", "automatic", "automatic_problem", "taken_over",
     ))  # fmt: skip
     known = {"id": ended.id, "cluster": ended.cluster, "part": ENDED, "state": ENDED, "former_standbys": [], "copies": []}
     return {**known, **unknown, "key_accepted_by": list(ended.machines), "public_key": ended.public_key}

@@ -19,14 +19,14 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import rename, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_nbd, plan_standby, xml_backup
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import CHUNK, STARTED, Copy, CopyDisk
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, text_of
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import CONFIRMED, Record
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import CONFIRMED, MOVED, Record
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volume_files import remove_path, with_us
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
 
@@ -39,6 +39,8 @@ _STEADY = 2.0
 def start(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any]:
     """Start the VM here.
 
+    :arg params: of the module; ``own`` is called before the start is recorded, and fails if another server may have the VM. With it, only the cluster
+        manager starts the VM from then on.
     :returns: keyword arguments for ``exit_json``.
     :raises FootprintError: refused, or the copy is damaged; nothing was changed. A later error is completed by the next run.
     """
@@ -66,12 +68,12 @@ def start(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
                 if store.record().get("state") == STARTED:
                     raise RefusedError(f"{copy.vm} was started here by another run meanwhile.", "id", "Run it again, which completes an interrupted start.")
                 _refuse_obstacles(copy, host.domain(copy.uuid))
-                _make_disks(store, copy)
+                _make_disks(store, copy, params.get("own"))
                 # from now on a record is that of a later move
                 io_owner.forget(copy.uuid)
                 record = _claim(store, copy, params)
             _place(copy)
-            warnings = _run(host, copy)
+            warnings = _run(host, copy, store.cluster if "own" in params else None)
             record = {**record, "phase": RUNNING}
             store.write_record(record)
     return {**_result(copy, record, True), "warnings": warnings}
@@ -104,10 +106,25 @@ def _allowed(params: t.Mapping[str, t.Any], copies: t.Sequence[Copy]) -> Copy:
     )
 
 
+def obstacle(copy: Copy) -> str | None:
+    """Return why a copy cannot be started here at present, ``None`` if nothing prevents it."""
+    try:
+        with DomainHost(URI) as host:
+            _refuse_obstacles(copy, host.domain(copy.uuid))
+        return None
+    except FootprintError as error:
+        return f"{error.message} {error.hint or ''}".strip()
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}."
+
+
 def _refuse_obstacles(copy: Copy, found: DomainRecord | None) -> None:
+    record = io_owner.away(copy.uuid)
+    if record is not None and record.state == MOVED and not record.is_taken:
+        hint = "Confirm it with move_vm and move_vm_state=confirmed, which removes the old disks here."
+        raise RefusedError(f"the move of {copy.vm} to {record.where} is not confirmed.", "id", hint)
     if found is not None:
         raise RefusedError(f"a domain with the UUID of {copy.vm} is already on this server, {found.state}.", "id", "Find out which of them is valid.")
-    record = io_owner.away(copy.uuid)
     if record is not None and not _left_before(record, copy):
         hint = f"Find out whether it runs on {record.where}." if record.state == CONFIRMED else "Complete that move first, with move_vm."
         raise RefusedError(f"this server has a record that {copy.vm} was moved from or to it.", "id", hint)
@@ -147,8 +164,10 @@ def _temporary(path: str) -> str:
     return str(final.with_name(f".{final.name}.starting"))
 
 
-def _make_disks(store: io_copies.CopyStore, copy: Copy) -> None:
+def _make_disks(store: io_copies.CopyStore, copy: Copy, own: t.Callable[[], None] | None) -> None:
     """Make the disks from the copy, and compare each chunk with its digest.
+
+    :arg own: is called at the end, before they get their names.
 
     :raises BackendError: the copy is damaged.
     """
@@ -166,6 +185,8 @@ def _make_disks(store: io_copies.CopyStore, copy: Copy) -> None:
             _fill(disk, target, wanted, copy.id)
         # that may have taken hours, in which others used the pool
         _refuse_existing(copy)
+        if own is not None:
+            own()
     except BaseException:
         for target in made:
             remove_path(pathlib.Path(target))
@@ -218,15 +239,20 @@ def _place(copy: Copy) -> None:
             write_atomic(path, base64.b64decode(text), new=True)
 
 
-def _run(host: DomainHost, copy: Copy) -> list[str]:
+def _run(host: DomainHost, copy: Copy, clustered: str | None) -> list[str]:
     """Define and start the VM, and wait until it runs; returns warnings.
+
+    :arg clustered: name of its cluster, if from now on only the cluster manager starts it.
 
     :raises BackendError: it does not start.
     """
     document = parse(copy.xml)
     gone = xml_backup.eject(document, os.path.exists)
-    # as long as it runs here it needs no confirmation
-    io_owner.release(copy.uuid)
+    if clustered is not None:
+        io_owner.admit(Record(clustered, copy.vm, copy.uuid, copy.name))
+    else:
+        # as long as it runs here it needs no confirmation
+        io_owner.release(copy.uuid)
     VolumeStore(host).refresh()
     with host_lock("domains", _LOCK):
         host.define(text_of(document))

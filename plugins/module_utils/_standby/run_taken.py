@@ -12,7 +12,6 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_lease
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, libvirt_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner, run_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Record
@@ -39,7 +38,6 @@ def give_up(job: Job, store: StandbyStore) -> None:
     it has in memory and on its disks can still be examined.
     """
     io_owner.revoke(job.uuid)
-    io_lease.forget_fenced(job.id)
     with host_lock("domains", _LOCK), DomainHost(job.uri) as host:
         if store.is_released() or store.job() is None:
             # it is being removed, or was: the record would remain, and keep the VM from moving back

@@ -25,6 +25,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
     io_store,
     plan_standby,
     run_agent,
+    run_automatic,
     run_send,
     run_taken,
     xml_backup,
@@ -173,7 +174,7 @@ class Worker:
         self.journal.facts.update(
             standby=self.job.standby.name, copy=self.copy_id, at=self.at, mode=self.mode, bytes=self.bytes, chunks=answer["verified"],
             frozen=self.backup.frozen, seconds=round(time.time() - (self.journal.started or self.at), 3),
-            used=answer["used"], off=None if self.record.active else {"copy": self.copy_id, "stamps": self.stamps},
+            used=answer["used"], obstacle=answer["obstacle"], off=None if self.record.active else {"copy": self.copy_id, "stamps": self.stamps},
         )  # fmt: skip
 
     def prune(self) -> None:
@@ -205,7 +206,7 @@ def carry_out(worker: Worker) -> None:
     run_phase(worker, LOOK, worker.look)
     if worker.unchanged():
         worker.journal.verified = True
-        worker.journal.facts.update(at=time.time(), standby=worker.job.standby.name)
+        worker.journal.facts.update(at=time.time(), standby=worker.job.standby.name, **worker.ask("check"))
         return
     try:
         run_phase(worker, BEGIN, worker.begin)
@@ -255,6 +256,17 @@ def _is_moving(job: Job, store: io_store.StandbyStore) -> bool:
     return record is not None and not record.is_taken or paused is not None and paused < _BEFORE_MOVE
 
 
+def _let_begin(store: io_store.StandbyStore) -> None:
+    """Make the VM automatic again, after a move that ended on this server. What prevents it is reported by ``vm_standby_info``."""
+    job = store.job()
+    if job is None or not job.automatic or store.paused_seconds() is not None:
+        return
+    try:
+        run_automatic.begin(job)
+    except FootprintError as error:
+        store.log(f"not automatic: {error}")
+
+
 def _main(job: Job, store: io_store.StandbyStore) -> int:
     if _is_moving(job, store):
         sys.stderr.write(f"{job.id} is being moved, or was moved; it is not copied\n")
@@ -277,6 +289,7 @@ def _main(job: Job, store: io_store.StandbyStore) -> int:
         journal.state, journal.ended, journal.reason = COPIED, time.time(), None
         journal.facts["failures"] = 0
         store.write(journal)
+        _let_begin(store)
         return 0
     except run_taken.Taken as error:
         run_taken.give_up(job, store)

@@ -18,6 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files i
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import (
     ASK,
+    CLUSTER,
     FORMER,
     FREE,
     OWNER,
@@ -153,6 +154,21 @@ def is_guarded(uuid: str) -> bool:
     return record is not None and record.start == ASK
 
 
+def is_clustered(uuid: str) -> bool:
+    """Whether only the cluster manager starts a VM.
+
+    :raises BackendError: that is not known.
+    """
+    record = known(uuid)
+    return record is not None and record.start == CLUSTER
+
+
+def admit(record: Record) -> None:
+    """The cluster manager starts a VM on this server, from now on nothing else."""
+    write((known(record.uuid) or record)._replace(start=CLUSTER))
+    permit(record.uuid)
+
+
 def is_permitted(uuid: str) -> bool:
     """Whether a VM may start."""
     return (PERMITS / uuid).exists()
@@ -164,16 +180,17 @@ def is_start_due(uuid: str) -> bool:
 
 
 def release(uuid: str) -> bool:
-    """Let a VM start freely; returns whether it needed a permit.
+    """Let a VM start freely; returns whether it asked other machines, or only the cluster manager started it.
 
     :raises BackendError: that is not known.
     """
     record = known(uuid)
-    if record is not None and record.start == ASK:
+    held = record is not None and record.start != FREE
+    if record is not None and held:
         free = record._replace(start=FREE)
         if (free.role, free.epoch, free.operation) == (OWNER, 0, None):
             forget(uuid)
         else:
             write(free)
     revoke(uuid)
-    return record is not None and record.start == ASK
+    return held

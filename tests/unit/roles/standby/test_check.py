@@ -128,7 +128,7 @@ def test_the_host_key_of_a_machine_whose_ssh_server_does_not_listen_on_the_loopb
         "__standby_keys": {"results": [scanned, silent]},
         "__standby_key_files": {"results": [{"item": silent, "content": "c3NoLWVkMjU1MTkgQkJCQiByb290QHcxCg=="}]},
         "__standby_now": {"standbys": []}, "__standby_removed_copies": {"results": []}, "standby_cluster": "lab",
-        "__standby_vm": {"id": "notes", "server": "metal1", "interval": 900, "copies": 2, "automatic": False}, "standby_watchdog": "required",
+        "__standby_vm": {"id": "notes", "server": "metal1", "interval": 900, "copies": 2, "automatic": False}, "standby_watchdog": "auto",
     }  # fmt: skip
     code, output = control.play([asked, tasks["Copy the disks of the VM"]], **values)
     assert code == 0 and "asked w1" in output and "asked metal1" not in output, output

@@ -17,7 +17,7 @@ FAILED = {"msg": "libvirt is not running"}
 
 
 def copied(**more: t.Any) -> dict[str, t.Any]:
-    return {"id": "notes", "part": "source", "cluster": "blue", "state": "copied", "key_accepted_by": ["metal2", "w1"], **more}
+    return {"id": "notes", "part": "source", "cluster": "blue", "standby": "metal2", "state": "copied", "key_accepted_by": ["metal2", "w1"], **more}
 
 
 def record(state: str = "receiving", phase: str | None = None, **more: t.Any) -> dict[str, t.Any]:
@@ -50,7 +50,8 @@ def test_steps_are_those_of_the_environment() -> None:
     standbys = [copied(automatic=True), copied(cluster="green", id="web"), record(id="wiki"), record(id="web", cluster="green")]
     decided = plan(Wanted("blue"), Known("metal1", {"blue"}, ["notes", "controller1"], ["server1"]), found(standbys={"standbys": standbys}))
     assert [tuple(step.values()) for step in decided.steps] == [
-        ("disarm", "notes", "metal1"), ("forget", "notes", "metal2"), ("forget", "notes", "w1"), ("forget", "wiki", "metal1"),
+        ("disarm", "notes", "metal1"), ("leave", None, "metal2"), ("leave", None, "metal1"),
+        ("forget", "notes", "metal2"), ("forget", "notes", "w1"), ("forget", "wiki", "metal1"),
     ]  # fmt: skip
     assert decided.lines == [
         "metal1: notes: is removed",

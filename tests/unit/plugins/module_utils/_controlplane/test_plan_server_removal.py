@@ -64,17 +64,17 @@ def test_the_copies_of_the_cluster_end() -> None:
     # a VM that was moved is copied by its new server, with its key there
     standbys = [source(automatic=True), source(id="moved", state="moved", automatic=True), source(id="web", cluster="green"), {"id": "db", "part": "standby"}]
     steps = decide(CONFIRMED, *standbys)["steps"]
-    assert [(step["action"], step["id"], step["host"]) for step in steps] == [
-        ("unwatch", "notes", "metal1"), ("disarm", "notes", "metal2"), ("disarm", "moved", "metal2"),
+    assert [(step["action"], step.get("id"), step["host"]) for step in steps] == [
+        ("disarm", "notes", "metal2"), ("disarm", "moved", "metal2"), ("leave", None, "metal1"), ("leave", None, "metal2"),
         ("withdraw", "notes", "metal1"), ("withdraw", "notes", "w1"), ("withdraw", "moved", "metal1"), ("withdraw", "moved", "w1"),
         ("end", "notes", "metal2"), ("end", "moved", "metal2"),
     ]  # fmt: skip
-    assert steps[3]["public_key"] == KEY["public_key"] and steps[-1]["withdrawn_from"] == KEY["key_accepted_by"]
+    assert steps[4]["public_key"] == KEY["public_key"] and steps[-1]["withdrawn_from"] == KEY["key_accepted_by"]
     # its VMs continue to run, or nothing is changed
     assert not decide(CONFIRMED._replace(remove_vms=False), *standbys)["steps"] and not decide(CONFIRMED._replace(confirmed=False), *standbys)["steps"]
     # without a key, and with a standby that is not in the inventory
     steps = decide(CONFIRMED, source(public_key=None, standby="gone", automatic=True))["steps"]
-    assert [step["action"] for step in steps] == ["disarm", "end"]
+    assert [step["action"] for step in steps] == ["disarm", "leave", "end"]
 
 
 def test_the_impact_and_the_quorums_are_returned() -> None:

@@ -81,16 +81,16 @@ CLAIMED = standby("standby", state="started", age_seconds=None, copied=None)
         ({"metal1": [standby()], "metal2": [standby("standby")]}, "ok   standby master: copy on metal2, 45 s old, made in 3.2 s, 2 GiB there", "ok"),
         # a move that is not confirmed yet
         ({"metal1": [standby(state="moved")], "metal3": [standby(standby="metal4")]}, "ok   standby master: copy on metal4, 45 s old", "ok"),
-        ({"metal1": [standby(problem="its last copy is 4000 s old")]}, "DEGRADED standby master: copy on metal2, 45 s old", "degraded"),
-        ({"metal1": [standby(age_seconds=None, problem="x")]}, "DEGRADED standby master: has no verified copy; x", "degraded"),
-        ({"metal2": [standby("standby")]}, "DEGRADED standby master: copy on metal2, 45 s old, made in 3.2 s, 2 GiB there; its server does not", "degraded"),
+        ({"metal1": [standby(problem="its last copy is 4000 s old")]}, "DEGRADED standby master: its last copy is 4000 s old; copy on metal2", "degraded"),
+        ({"metal1": [standby(age_seconds=None, problem="x")]}, "DEGRADED standby master: x", "degraded"),
+        ({"metal2": [standby("standby")]}, "DEGRADED standby master: its server does not report it; copy on metal2, 45 s old", "degraded"),
         (
             # a witness that is a virt host has no copy
             {"metal1": [standby(state="taken", problem="y")], "metal2": [standby("standby", state="started", phase="running")], "metal3": [CLAIMED]},
             "NOTE standby master: was started on metal2 from",
             "ok",
         ),
-        ({"metal0": [{**CLAIMED, "state": "receiving"}], "metal2": [standby("standby")]}, "DEGRADED standby master: copy on metal2, 45 s old", "degraded"),
+        ({"metal0": [{**CLAIMED, "state": "receiving"}], "metal2": [standby("standby")]}, "DEGRADED standby master: its server does not", "degraded"),
         (
             # moved from its standby to a third server, which copies it to another one
             {"metal2": [standby("standby", state="started", phase="running", copies=[{"source": "metal1"}])], "metal3": [standby(standby="metal4")]},
@@ -104,8 +104,8 @@ CLAIMED = standby("standby", state="started", age_seconds=None, copied=None)
         ),
         ({"metal1": [standby(automatic=True)]}, "ok   standby master: copy on metal2, 45 s old, made in 3.2 s, 2 GiB there, is started there by itself", "ok"),
         (
-            {"metal1": [standby(automatic=True, automatic_problem="no lease from w1: no answer")]},
-            "DEGRADED standby master: copy on metal2, 45 s old, made in 3.2 s, 2 GiB there, is started there by itself; not at present: no lease from w1",
+            {"metal1": [standby(automatic=True, automatic_problem="the witness does not vote")]},
+            "DEGRADED standby master: would not be started by itself: the witness does not vote; copy on metal2, 45 s old, made in 3.2 s, 2 GiB there",
             "degraded",
         ),
         (

@@ -20,12 +20,10 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._keys import run_dispatch
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_key_session, model_one_time_key
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_grantor
 
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAA+x/y="
 LIBRARY = f"PYTHONPATH=/var/lib/reduced.footprint/lib/{'0' * 32}.zip"
 SENDS = "rsync --server --sender -logDtpre.iLsfxCIvu . /"
-RENEWAL = b'{"do": "renew", "arm": 5, "running": true, "grantors": ["metal2"]}\n'
 # the program, with its files in another folder
 PROGRAM = """
 import pathlib, sys
@@ -33,12 +31,10 @@ sys.path[:0] = {path!r}
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_files
 from ansible_collections.reduced.footprint.plugins.module_utils._keys import run_dispatch
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_key_session
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_grants
-io_files.RUN = io_grants.RUN = pathlib.Path({folder!r}) / "run"
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies
+io_files.RUN = pathlib.Path({folder!r}) / "run"
 io_authorized_keys.PATH = pathlib.Path({folder!r}) / "authorized_keys"
 io_copies.HOME = pathlib.Path({folder!r}) / "copies"
-for name in ("HOME", "WATCHES", "_NOTES"):
-    setattr(io_grants, name, pathlib.Path({folder!r}) / name)
 io_key_session._CHECK = io_key_session._GRACE = 0.1
 sys.exit(run_dispatch.main(sys.argv[1:]))
 """
@@ -167,21 +163,6 @@ def test_a_key_that_is_placed_again_or_renewed_keeps_its_commands(host: Host) ->
         assert session.poll() is None
         session.stdin.close()
         assert session.wait(20) not in (0, 126)
-
-
-def test_an_open_session_of_leases_answers_no_request_after_the_end_of_its_key(host: Host) -> None:
-    name = "standby-m@blue"
-    host.accept(name)
-    with host.session("standby", name, f"{LIBRARY} python3 -m {run_grantor.MODULE} lease {name}") as session:
-        session.stdin.write(RENEWAL)
-        session.stdin.flush()
-        assert json.loads(session.stdout.readline())["ok"]["granted"]
-        ENDINGS["withdrawn"](host, name)
-        with contextlib.suppress(BrokenPipeError):
-            session.stdin.write(RENEWAL)
-            session.stdin.flush()
-        assert b"ok" not in session.stdout.read()
-        assert session.wait(20) == 126
 
 
 def test_a_command_ends_when_the_check_of_its_key_fails(monkeypatch: pytest.MonkeyPatch) -> None:

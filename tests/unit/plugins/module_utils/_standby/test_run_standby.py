@@ -21,12 +21,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._service.io_serv
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_files import UnitFound
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import (
     io_copies,
-    io_grants,
-    io_lease,
     io_store,
     plan_standby,
     run_agent,
-    run_automatic,
     run_guard,
     run_standby,
     run_standby_info,
@@ -272,65 +269,16 @@ def test_a_moved_vm_is_not_copied_from_its_old_server(moved):
 
 
 def test_a_server_from_which_a_vm_was_moved_may_be_its_standby_now(moved):
-    copies, watch = io_copies.CopyStore("blue", "m"), io_grants.WatchStore("blue", "m")
+    copies = io_copies.CopyStore("blue", "m")
     copies.write_record({"state": "receiving"})
     copies.commit(Copy("20261124T100001Z", "m", "u", "m", "metal3", 1.0, 1.0, False, "full", 1, 1.0, "<domain/>", {}, True, ()), {})
-    watch.directory.mkdir(parents=True)
-    (watch.directory / "job.json").touch()
     given = {"id": "m", "cluster": "blue", "state": "absent"}
     # the copies that it made
     assert run_standby.apply(given, check_mode=False)["changed"] and moved.job() is None
-    assert copies.copies() and io_grants.watches() == [("blue", "m")]
+    assert copies.copies()
     # those that it keeps
     assert run_standby.apply(given, check_mode=False)["changed"]
-    assert not copies.copies() and not io_grants.watches() and not run_standby.apply(given, check_mode=False)["changed"]
-
-
-def test_an_automatic_start_that_was_only_half_ended_is_ended_by_the_next_run(monkeypatch):
-    """The request says that the VM is not automatic, but no machine has confirmed the end, so it still needs leases."""
-    monkeypatch.setattr(io_store.StandbyHost, "ask", lambda self, command: {"record": {"state": "receiving"}})
-    monkeypatch.setattr(run_guard, "install_hook", lambda check_mode: False)
-    monkeypatch.setattr(run_standby.io_units, "keep_code", lambda: pathlib.Path("/code"))
-    for name in ("is_guarded", "is_permitted"):
-        monkeypatch.setattr(io_owner, name, lambda uuid: True)
-    for name in ("install", "differing"):
-        monkeypatch.setattr(run_standby.io_timers, name, lambda *given: [])
-    store = io_store.StandbyStore("m")
-    store.directory.mkdir(parents=True)
-    (store.directory / "id_ed25519").touch()
-    given = {"id": "m", "cluster": "blue", "state": "present", "standby": STANDBY, "interval_seconds": 900, "copies": 2, "source": "metal1"}
-    assert run_standby.apply(given, check_mode=False)["changed"] and not run_standby.apply(given, check_mode=False)["changed"]
-    io_lease.arm("u", 5)
-    monkeypatch.setattr(run_automatic.run_lease, "disarm", lambda job, seconds: [])
-    assert run_standby.apply(given, check_mode=True)["changed"]
-    with pytest.raises(RefusedError, match="m"):
-        run_standby.apply(given, check_mode=False)
-    monkeypatch.setattr(run_automatic.run_lease, "disarm", lambda job, seconds: io_lease.disarm(job.uuid) or ["metal2"])
-    assert run_standby.apply(given, check_mode=False)["changed"] and io_lease.armed("u") is None
-    assert not run_standby.apply(given, check_mode=False)["changed"] and not run_standby.apply(given, check_mode=True)["changed"]
-
-
-def test_a_server_does_not_start_its_own_vm_by_itself(monkeypatch):
-    """The VM was moved to its standby."""
-    monkeypatch.setattr(io_store.StandbyHost, "ask", lambda self, command: {"record": {"state": "receiving"}})
-    monkeypatch.setattr(run_guard, "install_hook", lambda check_mode: False)
-    monkeypatch.setattr(run_standby.io_units, "keep_code", lambda: pathlib.Path("/code"))
-    for module, name in ((io_owner, "is_guarded"), (io_owner, "is_permitted")):
-        monkeypatch.setattr(module, name, lambda name: True)
-    monkeypatch.setattr(run_standby.io_timers, "install", lambda *given: [])
-    monkeypatch.setattr(run_standby.io_timers, "differing", lambda *given: [])
-    store, watch = io_store.StandbyStore("m"), io_grants.WatchStore("blue", "m")
-    store.directory.mkdir(parents=True)
-    (store.directory / "id_ed25519").touch()
-    watch.directory.mkdir(parents=True)
-    (watch.directory / "job.json").touch()
-    given = {"id": "m", "cluster": "blue", "state": "present", "standby": STANDBY, "interval_seconds": 900, "copies": 2, "source": "metal1"}
-    assert run_standby.apply(given, check_mode=False)["changed"] and not io_grants.watches()
-    assert not run_standby.apply(given, check_mode=True)["changed"] and not run_standby.apply(given, check_mode=False)["changed"]
-    # the request is stored by now
-    watch.directory.mkdir(parents=True)
-    assert run_standby.apply(given, check_mode=True)["changed"] and watch.directory.is_dir()
-    assert run_standby.apply(given, check_mode=False)["changed"] and not watch.directory.is_dir()
+    assert not copies.copies() and not run_standby.apply(given, check_mode=False)["changed"]
 
 
 @pytest.mark.parametrize(("cluster", "ended"), [("blue", True), ("green", False)])

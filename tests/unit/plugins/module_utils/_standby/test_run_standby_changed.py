@@ -13,6 +13,7 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_store, run_automatic, run_guard, run_standby
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import job_data
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from tests.support.records import TAKEN, away
 
@@ -31,7 +32,6 @@ def fixture_store(monkeypatch):
     monkeypatch.setattr(run_standby.io_units, "keep_code", lambda: pathlib.Path("/code"))
     for name in ("install", "differing"):
         monkeypatch.setattr(run_standby.io_timers, name, lambda *given: [])
-    monkeypatch.setattr(run_automatic, "refuse_unfit", lambda job: None)
     store = io_store.StandbyStore("m")
     store.directory.mkdir(parents=True)
     (store.directory / "id_ed25519").touch()
@@ -51,6 +51,27 @@ def test_a_vm_that_waits_for_its_standby_gets_no_other_one_that_would_permit_its
     with pytest.raises(RefusedError, match="stays off until metal2 or a witness confirms"):
         run_standby.apply(OTHER, check_mode=False)
     assert store.job().standby.name == "metal2" and not io_owner.is_permitted("u")
+
+
+def test_an_automatic_start_that_cannot_end_continues(store, monkeypatch):
+    """Without a majority it is not known whether the VM is about to be started on its standby."""
+    calls = []
+
+    def end(job, confirmed=None):
+        calls.append(job.automatic)
+        if len(calls) == 1:
+            raise RefusedError("this server has no majority in the cluster.")
+        return True
+
+    store.write_job(job_data(store.job()._replace(automatic=True, witnesses=(store.job().standby._replace(name="w1"),))))
+    monkeypatch.setattr(run_guard, "records", lambda job, store: [{"state": "receiving"}])
+    monkeypatch.setattr(run_automatic, "end", end)
+    with pytest.raises(RefusedError, match="no majority"):
+        run_standby.apply(GIVEN, check_mode=False)
+    assert store.job().automatic
+    # a killed run is continued
+    assert run_standby.apply(GIVEN, check_mode=False)["changed"] and not store.job().automatic
+    assert run_standby.apply(GIVEN, check_mode=False)["changed"] and len(calls) == 3
 
 
 @pytest.mark.parametrize("check_mode", [True, False])

@@ -17,7 +17,7 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, plan_standby, run_agent, run_automatic, run_guard
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, plan_standby, run_agent, run_guard
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_standby, run_start, run_taken
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, CopyDisk, Job, Voter, job_data
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
@@ -81,6 +81,27 @@ def received(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, copy: Copy
     store.write_record({"state": "receiving", "at": 1.0})
     store.commit(copy, {})
     return store
+
+
+def test_what_would_prevent_a_start_is_known_before(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(_uuid: str) -> t.Any:
+        raise BackendError("libvirt does not answer.")
+
+    host = Host("shut off")
+    host.record = None
+    monkeypatch.setattr(run_start, "DomainHost", lambda *_args: host)
+    assert run_agent.answer("check", "lab", "none", {}) == {"obstacle": None}
+    received(tmp_path, monkeypatch)
+    assert run_agent.answer("check", "lab", "m", {}) == {"obstacle": None}
+    # the way back was not confirmed
+    host.record = Host("shut off").record
+    io_owner.write(away(MOVED, "metal1", "m", UUID))
+    obstacle = run_agent.answer("check", "lab", "m", {})["obstacle"]
+    assert obstacle.startswith("the move of m to metal1 is not confirmed") and "move_vm_state=confirmed" in obstacle
+    io_owner.write(away(CONFIRMED, "metal1", "m", UUID))
+    assert "is already on this server, shut off" in run_agent.answer("check", "lab", "m", {})["obstacle"]
+    monkeypatch.setattr(host, "domain", silent)
+    assert run_agent.answer("check", "lab", "m", {})["obstacle"] == "libvirt does not answer."
 
 
 def test_the_first_server_learns_of_a_start_before_it_is_recorded(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +217,7 @@ def test_a_vm_that_had_left_the_standby_before_is_started_there_again(
     io_owner.write(away(state, to, "m", UUID, at=at))
     given = {"id": "m", "cluster": "lab", "confirmed": "metal1"}
     if not good:
-        with pytest.raises(RefusedError, match="has a record that m was moved from or to it"):
+        with pytest.raises(RefusedError, match="has a record that m was moved from or to it|move of m to metal1 is not confirmed"):
             run_start.start(given, check_mode=False)
         return
     assert run_start.start(given, check_mode=True)["changed"] and io_owner.known(UUID) is not None
@@ -274,7 +295,6 @@ def test_a_start_is_not_noted_again_while_the_old_vm_is_removed(tmp_path: pathli
     store.write_job(job_data(job))
     monkeypatch.setattr(io_store, "HOME", tmp_path / "standby")
     monkeypatch.setattr(run_taken.io_owner, "revoke", lambda name: None)
-    monkeypatch.setattr(run_automatic, "let_go", lambda store, job: None)
     for module in (run_standby, run_taken):
         monkeypatch.setattr(module, "host_lock", lambda *_args: contextlib.nullcontext())
         monkeypatch.setattr(module, "DomainHost", lambda *_args: host)

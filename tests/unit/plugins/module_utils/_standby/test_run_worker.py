@@ -14,7 +14,7 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_grants, io_store, run_worker
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_store, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import COPIED, FAILED, Job, Voter
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from tests.support.records import TAKEN, away
@@ -86,8 +86,8 @@ def test_a_vm_that_is_moved_is_not_copied_until_it_is_here_again(
         now = 1000.0
         # the clock of the server is set meanwhile
         monkeypatch.setattr(time, "time", lambda: 0.0 if now == 1000.0 else 10_000_000_000.0)
-        monkeypatch.setattr(io_grants, "clock", lambda: now)
-        monkeypatch.setattr(io_grants, "boot_id", lambda: "this" if now == 1000.0 or paused <= 0 else "next")
+        monkeypatch.setattr(io_store, "_clock", lambda: now)
+        monkeypatch.setattr(io_store, "_boot_id", lambda: "this" if now == 1000.0 or paused <= 0 else "next")
         store.pause()
         now = now - paused
     if state:
