@@ -43,6 +43,7 @@ class Service:
     :arg witnessed: whether witnesses are members of its cluster as well, which vote only.
     :arg cloud: whether controllers have it only if ``footprint_cloud`` is true.
     :arg optional: whether controllers have it only if its group is set to theirs.
+    :arg even: whether the number of its members may be even for some time.
     :arg leaving: whether the witnesses leave soon: they are still members if that makes the number of votes even.
     """
 
@@ -64,6 +65,7 @@ class Service:
     witnessed: bool = False
     cloud: bool = False
     optional: bool = False
+    even: bool = False
     leaving: bool = False
 
     @property
@@ -82,8 +84,8 @@ BUILT_IN: t.Mapping[str, Service] = types.MappingProxyType(
         service.name: service
         for service in (
             Service("galera", "reduced.footprint.galera", port=3306, scheme="mysql", memory=300, frontend="mysql", check=True),
-            Service("rabbitmq", "reduced.footprint.rabbitmq", port=5672, scheme="amqp", memory=160, witnessed=True, check=True),
-            Service(WITNESS, "reduced.footprint.witness", depends=("database",), memory=40, exclusive=False, check=True),
+            Service("rabbitmq", "reduced.footprint.rabbitmq", port=5672, scheme="amqp", memory=160, witnessed=True, even=True, check=True),
+            Service(WITNESS, "reduced.footprint.witness", depends=("database",), memory=40, exclusive=False, even=True, check=True),
             Service("memcached", "reduced.footprint.memcached", port=11211, scheme="memcached", memory=80),
             Service(LOAD_BALANCER, "reduced.footprint.load_balancer", depends=("database",), memory=60, check=True),
             Service("keystone", "reduced.footprint.keystone", depends=("database", "memcached", LOAD_BALANCER), port=5000, memory=250, check=True),

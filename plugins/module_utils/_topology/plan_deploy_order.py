@@ -79,7 +79,7 @@ def without_witness(services: t.Mapping[str, Service], names: t.Container[str]) 
 
 def with_leaving(services: t.Mapping[str, Service], leaving: bool) -> dict[str, Service]:
     """Return the services, with witnesses that leave as soon as the new members have joined."""
-    return {name: dataclasses.replace(service, leaving=leaving) for name, service in services.items()}
+    return {name: dataclasses.replace(service, leaving=leaving and service.even) for name, service in services.items()}
 
 
 def components(value: t.Any, services: t.Mapping[str, Service], path: str = "components") -> tuple[str, ...]:

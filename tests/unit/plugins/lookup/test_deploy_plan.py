@@ -50,3 +50,12 @@ def test_a_witness_that_does_not_decide_is_refused(groups, hosts, words):
     with pytest.raises(AnsibleError) as refused:
         planned(groups, hosts)
     assert words in str(refused.value)
+
+
+def test_a_witness_beside_a_third_controller_leaves():
+    groups, hosts = {"controller": ["c1", "c2", "c3"]}, {"c3": {}}
+    steps = planned(groups, hosts, footprint_witness_leaves=True, footprint_cloud=True)["steps"]
+    found = {step["name"]: step["hosts"] for step in steps}
+    assert found["rabbitmq"] == ["c1", "c2", "c3", "w"] and found["witness"] == ["w"]
+    # whose role never has an even number of members
+    assert found["ovn_database"] == ["c1", "c2", "c3"]

@@ -62,6 +62,8 @@ def test_a_witness_that_leaves_is_a_member_until_then():
     # never as many as the members with data
     assert witnesses_of(service, ["c1"], ["w"]) == ()
     assert witnesses_of(with_leaving(parse_services(None), False)["rabbitmq"], ["c1", "c2", "c3"], ["w"]) == ()
+    # its role never has an even number of members
+    assert witnesses_of(with_leaving(parse_services(None), True)["ovn_database"], ["c1", "c2", "c3"], ["w"]) == ()
 
 
 def test_a_witness_is_not_a_controller():
