@@ -71,7 +71,7 @@ MAY_IMPORT: t.Mapping[str, t.AbstractSet[str]] = {
 #: The outside world: one door.
 ONLY_IO = {"libvirt", "libvirt_qemu", "subprocess", "socket", "pexpect", "paramiko", "fcntl"}
 #: Kinds without input and output, and what they may use beside the standard library.
-PURE: t.Mapping[str, t.AbstractSet[str]] = {"model": set(), "plan": set(), "xml": {"lxml", "jinja2", "markupsafe"}}
+PURE: t.Mapping[str, t.AbstractSet[str]] = {"model": {"yaml"}, "plan": set(), "xml": {"lxml", "jinja2", "markupsafe"}}
 IMPURE_MODULES = {"shutil", "tempfile", "glob", "urllib.request", "http", "multiprocessing", "select", "ssl"}
 IMPURE_CALLS = {"open", "os.open", "os.listdir", "os.remove", "os.unlink", "os.rename", "os.replace", "os.mkdir", "os.makedirs", "time.sleep"}
 COMMAND_CALLS = {"os.system", "os.popen", "os.execv", "os.execvp", "os.execve", "os.spawnv", "os.fork", "os.posix_spawn"}
@@ -220,7 +220,7 @@ MODULE = "plugins/modules/x.py"
     [
         (MODEL, f"from {UTILS}._vm.plan_status import x"),
         (MODEL, "from . import plan_status"),
-        (MODEL, "import yaml"),
+        (MODEL, "import lxml"),
         (MODEL, "open('/etc/passwd')"),
         (PLAN, f"import {UTILS}._core.io_command"),
         (PLAN, "import ansible.module_utils.basic"),
