@@ -64,16 +64,13 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_clock import clock
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 
 
 def main() -> None:
     """Run the module, which the action plugin completes with the offset."""
     module = AnsibleModule(argument_spec={"samples": {"type": "int", "default": 5}}, supports_check_mode=True)
-    try:
-        module.exit_json(changed=False, clock=clock(module.params["samples"]))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    answer(module, lambda: {"changed": False, "clock": clock(module.params["samples"])})
 
 
 if __name__ == "__main__":

@@ -299,8 +299,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer, quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.run_plan import (
     FAIL,
     REPORT,
@@ -339,15 +338,7 @@ def main() -> None:
     module.no_log_values.update(hidden_values(module.params))
     given = dict(module.params)
     module.params = shown_parameters(given)
-    try:
-        result = plan_footprint(PlanRequest(**given))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    for warning in result.report["warnings"]:
-        module.warn(warning)
-    if result.error:
-        module.fail_json(**result.as_dict())
-    module.exit_json(**result.as_dict())
+    answer(module, lambda: plan_footprint(PlanRequest(**given)).as_dict())
 
 
 if __name__ == "__main__":

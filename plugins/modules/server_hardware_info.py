@@ -118,17 +118,14 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._metal import run_hardware
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec={"lldp_timeout": {"type": "int", "default": 0}}, supports_check_mode=True)
-    try:
-        module.exit_json(changed=False, hardware=run_hardware.read(module.params["lldp_timeout"]))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    answer(module, lambda: {"changed": False, "hardware": run_hardware.read(module.params["lldp_timeout"])})
 
 
 if __name__ == "__main__":

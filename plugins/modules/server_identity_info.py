@@ -85,17 +85,14 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.run_identity import identity
 
 
 def main() -> None:
     """Entry point."""
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    try:
-        module.exit_json(changed=False, identity=identity())
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    answer(module, lambda: {"changed": False, "identity": identity()})
 
 
 if __name__ == "__main__":

@@ -151,8 +151,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer, quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._metal import run_install
 
 
@@ -181,11 +180,7 @@ def main() -> None:
         required_if=[("state", "present", ["host_private_key"])],
         supports_check_mode=True,
     )
-    try:
-        result = run_install.apply(module.params, module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    module.exit_json(diff={"before": "", "after": "".join(f"{action}\n" for action in result.actions)}, **result.as_result())
+    answer(module, lambda: run_install.apply(module.params, module.check_mode).as_result())
 
 
 if __name__ == "__main__":

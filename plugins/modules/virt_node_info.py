@@ -195,10 +195,11 @@ node:
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import hidden_values
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer, quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_arguments import DETAILS_ARGUMENTS
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_info import NodeInfoRequest, read_node
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeRequest, check_node
@@ -223,17 +224,14 @@ def main() -> None:
     given = dict(module.params)
     # the result contains the parameters
     module.params["vms"] = without_secrets(module.params["vms"])
-    warnings: list[str] = []
-    try:
-        if given["name"] is None:
-            node, warnings = read_node(NodeInfoRequest(given["uri"], given["container_uri"], given["facts_file"]))
-        else:
-            node = check_node(NodeRequest(**given))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    for warning in warnings:
-        module.warn(warning)
-    module.exit_json(changed=False, node=node)
+
+    def gather() -> dict[str, t.Any]:
+        if given["name"] is not None:
+            return {"changed": False, "node": check_node(NodeRequest(**given))}
+        node, warnings = read_node(NodeInfoRequest(given["uri"], given["container_uri"], given["facts_file"]))
+        return {"changed": False, "node": node, "warnings": warnings}
+
+    answer(module, gather)
 
 
 if __name__ == "__main__":

@@ -332,10 +332,11 @@ unlisted:
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_redaction
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer, quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_cloud_init
 
@@ -373,20 +374,16 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
+
+    def define() -> dict[str, t.Any]:
         given = dict(module.params)
         # first mask the secrets for the result, which contains the parameters, also of an invalid request; the request keeps them
         module.no_log_values.update(model_redaction.hidden_values(given["vms"]), model_redaction.display_passwords(given["template"]))
         module.params["vms"] = model_cloud_init.without_secrets(given["vms"])
         result = define_vms(DefineRequest(**given), check_mode=module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    for warning in result.warnings:
-        module.warn(warning)
-    values = result.as_result(diff=module._diff)
-    if result.failed:
-        module.fail_json(**values)
-    module.exit_json(**values)
+        return {**result.as_result(diff=module._diff), "warnings": result.warnings}
+
+    answer(module, define)
 
 
 if __name__ == "__main__":

@@ -291,7 +291,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_info import ALL, FOREIGN, OURS, STATES, InfoRequest, read_vms
 
 
@@ -312,11 +312,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        vms = read_vms(InfoRequest(**module.params))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    module.exit_json(changed=False, vms=vms)
+    answer(module, lambda: {"changed": False, "vms": read_vms(InfoRequest(**module.params))})
 
 
 if __name__ == "__main__":

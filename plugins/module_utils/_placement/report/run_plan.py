@@ -56,9 +56,8 @@ class PlanResult:
     error: FootprintError | None
 
     def as_dict(self) -> dict[str, t.Any]:
-        """Return keyword arguments for ``exit_json`` or ``fail_json``; ``warnings`` is reserved by Ansible and renamed."""
-        found = {key: value for key, value in self.report.items() if key != "warnings"}
-        return {**found, "assumptions": self.report["warnings"], "changed": False, **(self.error.as_result() if self.error else {})}
+        """Return the result of the module; ``warnings`` is reserved by Ansible, which shows them."""
+        return {**self.report, "assumptions": self.report["warnings"], "changed": False, **(self.error.as_result() if self.error else {})}
 
 
 def hidden_values(params: t.Mapping[str, t.Any]) -> set[str]:
