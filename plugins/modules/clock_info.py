@@ -54,7 +54,6 @@ clock:
     synchronized:
       description: Whether the kernel considers it synchronized by a time service. Null if the kernel does not report it.
       type: bool
-      sample: true
     error_seconds:
       description: Largest error against true time according to the kernel. Null if it is not synchronized.
       type: float

@@ -88,7 +88,6 @@ hardware:
           description: Partition table, file systems, LVM and RAID signatures on it. Empty for a disk without any.
           type: list
           elements: str
-          returned: always
           sample: [LVM2_member, ext4, gpt]
     nics:
       description: The physical network cards, by name.
@@ -113,7 +112,6 @@ hardware:
     iommu:
       description: Whether an IOMMU is in use.
       type: bool
-      sample: false
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 

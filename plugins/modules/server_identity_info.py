@@ -39,7 +39,6 @@ identity:
     here:
       description: This machine.
       type: dict
-      returned: always
       contains:
         machine_id: {description: Content of C(/etc/machine-id)., type: str, returned: always, sample: 0123456789abcdef0123456789abcdef}
         product_uuid: {description: "UUID in its firmware, empty if it has none.", type: str, returned: always, sample: 4c4c4544-0042-3510-8052-b4c04f565231}
@@ -47,7 +46,6 @@ identity:
       description: The records of this server, one for each server of the footprint.
       type: list
       elements: dict
-      returned: always
       contains:
         name:
           description: Name of the server in the inventory.

@@ -130,13 +130,11 @@ installation:
     state:
       description: V(complete) for a complete installation; what the disk was for one that was written, V(write) or V(continue) after an interrupted one.
       type: str
-      returned: always
       sample: write
     layout:
       description: Partitions and volumes. Empty with O(state=confirmed).
       type: list
       elements: dict
-      returned: always
       contains:
         name: {description: The partition or volume., type: str, returned: always, sample: partition 1}
         content: {description: File system or use. Null for the partition of the boot loader with BIOS., type: str, returned: always, sample: vfat}

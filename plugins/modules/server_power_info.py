@@ -53,7 +53,6 @@ power:
     boot_once:
       description: Whether the boot device is for the next boot only.
       type: bool
-      sample: false
     boot_mode:
       description: V(uefi) or V(bios). Null if unknown, or if there is none.
       type: str

@@ -169,19 +169,15 @@ kvm:
     device:
       description: Whether C(/dev/kvm) exists.
       type: bool
-      returned: always
     usable:
       description: Whether a test guest ran under it; null if no proof exists.
       type: bool
-      returned: always
     reason:
       description: What was proven, or why the proof failed.
       type: str
-      returned: always
     hidden:
       description: Whether it is hidden from libvirt.
       type: bool
-      returned: always
 huge_pages:
   description: The requested huge pages. Check mode assumes that the kernel can allocate all pages that were not requested before.
   returned: success
@@ -191,15 +187,12 @@ huge_pages:
     size_kib:
       description: Size of a page in KiB.
       type: int
-      returned: always
     asked:
       description: Number of requested pages.
       type: int
-      returned: always
     given:
       description: Number of allocated pages.
       type: int
-      returned: always
 restart_required:
   description: Settings that take effect only after a reboot of the host or a reload of a kernel module.
   returned: success

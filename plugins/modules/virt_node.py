@@ -194,20 +194,17 @@ removal:
       description: Every VM of the host; C(fate) is V(removed), V(left), V(protected) or V(foreign).
       type: list
       elements: dict
-      returned: always
       sample: [{name: controller2, id: controller2, uuid: '...', cluster: lab, origin: vm_define, owner: cluster lab, protected: false,
                 roles: [controller], state: running, quorums: [controller], fate: removed}]
     quorums:
       description: The impact on each quorum. C(known) is false if its members are not in O(quorums).
       type: list
       elements: dict
-      returned: always
       sample: [{quorum: controller, members: [controller2], left: 2, needed: 2, size: 3, known: true, kept: true}]
     lines:
       description: The same as readable text.
       type: list
       elements: str
-      returned: always
       sample: ['controller2: cluster lab; running; roles controller; member of controller; is shut down and undefined']
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """

@@ -206,11 +206,9 @@ vms:
     moved_to:
       description: The destination server of a VM that M(reduced.footprint.vm_move) moves, else null.
       type: str
-      sample: null
     changed:
       description: Whether the VM was changed.
       type: bool
-      sample: true
     actions:
       description:
         - The actions performed, in order; in check mode the predicted actions.
@@ -228,7 +226,6 @@ vms:
       description: Variables of the template without a value, which were rendered empty.
       type: list
       elements: str
-      sample: []
     changes:
       description: Changes of an existing VM; in check mode the predicted changes.
       type: list
@@ -286,7 +283,6 @@ vms:
     restart_required:
       description: Whether a change takes effect only after a restart.
       type: bool
-      sample: false
     disks:
       description: The volumes, in the order of the details. Empty with O(state=absent).
       type: list
@@ -322,7 +318,6 @@ vms:
     error:
       description: The error message, null on success.
       type: str
-      sample: null
 unlisted:
   description: Names of VMs of this cluster on this host that are not in O(vms). They were left unchanged.
   returned: always
