@@ -14,11 +14,9 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import QUORUM, SPREAD
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, Problem, State
 
-# Up to this many pairs of VM and server every move and swap is tried, above it only those that may resolve a conflict.
-_SMALL = 4000
 # Number of servers to examine, each a microsecond; trying a placement counts as ten.
-_BUDGET_SMALL = 300000
-_BUDGET_LARGE = 40000
+_BUDGET = 300000
+_BUDGET_TRADES = 40000
 
 
 def search(problem: Problem) -> State:
@@ -103,9 +101,7 @@ class _Budget:
 def improve(state: State) -> None:
     """Improve the placement until no single step makes it better."""
     problem = state.problem
-    is_small = len(problem.vms) * len(problem.servers) <= _SMALL
-    budget = _Budget(_BUDGET_SMALL if is_small else _BUDGET_LARGE)
-    trades = _Budget(_BUDGET_LARGE)
+    budget, trades = _Budget(_BUDGET), _Budget(_BUDGET_TRADES)
     while budget.left > 0:
         before = state.cost()
         while state.unplaced > 1 and _trade(state, trades):
@@ -113,26 +109,11 @@ def improve(state: State) -> None:
         for vm in [vm for vm in range(len(problem.vms)) if state.place[vm] == NOWHERE]:
             if not _move(state, vm, budget):
                 _make_room(state, vm, budget)
-        candidates = range(len(problem.vms)) if is_small else _conflicts(state)
-        for vm in candidates:
+        for vm in range(len(problem.vms)):
             if state.place[vm] != NOWHERE and not _move(state, vm, budget):
                 _swap(state, vm, budget)
         if state.cost() == before:
             return
-
-
-def _conflicts(state: State) -> list[int]:
-    """Return VMs that share a server with another member of a group whose members should be apart."""
-    problem = state.problem
-    found = []
-    for index, group in enumerate(problem.groups):
-        if group.kind == SPREAD:
-            continue
-        counts = state.counts[index]
-        for vm in problem.members[index]:
-            if state.place[vm] != NOWHERE and counts.get(state.place[vm], 0) > 1:
-                found.append(vm)
-    return sorted(set(found))
 
 
 def _move(state: State, vm: int, budget: _Budget) -> bool:
@@ -246,8 +227,6 @@ def _make_room(state: State, vm: int, budget: _Budget) -> bool:
                     if cost < before and (best is None or cost < best[0]):
                         best = (cost, server, other, elsewhere)
                     state.take(other)
-                    if best and len(problem.servers) > 100:
-                        break
                 state.take(vm)
             state.put(other, server)
     if best is None:
