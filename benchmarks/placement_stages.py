@@ -30,7 +30,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.reque
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_server import parse_question
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve import (
     plan_advice,
-    plan_construct,
     plan_exact,
     plan_matching,
     plan_placement,
@@ -41,9 +40,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve
 #: Memory is requested up to this share of the total: plenty left, tight, about as much as there is.
 FILLS = ((0.3, 0.75), (0.8, 0.97), (0.97, 1.1))
 LEVELS = plan_problem.LEVELS
-COLUMNS = ("without", "placed", "grade", "apart", "moves", "spread", "balance", "lost by it", "proven to moves", "fully proven", "CPU × without")
-#: Numbers of leading criteria whose proof is counted.
-PROVEN = (LEVELS.index("moves") + 1, len(LEVELS))
+COLUMNS = ("without", "placed", "grade", "apart", "moves", "spread", "balance", "lost by it", "CPU × without")
 #: Differences of balance below this share are no difference.
 _BALANCE = 0.01
 
@@ -172,8 +169,11 @@ def _first_fit(problem: t.Any) -> t.Any:
     return state
 
 
+_CONSTRUCT = plan_search.construct
+
+
 def _one_restart(problem: t.Any, **options: bool) -> t.Any:
-    return plan_construct.construct(problem, **{**options, "small_first": False})
+    return _CONSTRUCT(problem, **{**options, "small_first": False})
 
 
 def _no(*unused: t.Any) -> bool:
@@ -184,14 +184,17 @@ def _unequal(self: t.Any, vm: int) -> t.Any:
     return vm
 
 
-def _no_bound(level: str) -> t.Any:
-    return lambda self, state, *unused: (0, 0) if level == "_ranks" else (0 if level == "_moves" else getattr(state, level[1:]),)
+def _no_ranks(self: t.Any, state: t.Any, rest: t.Any) -> list[int]:
+    return [0, 0]
 
 
-_NO_SEARCH = functools.partial(plan_exact.refine, nodes=0)
+def _no_moves(self: t.Any, state: t.Any, rest: t.Any) -> int:
+    return 0
+
+
 Patches = t.Sequence[t.Tuple[t.Any, str, t.Any]]
 STAGES: dict[str, Patches] = {
-    "everything (first fit)": [(plan_placement, "search", _first_fit), (plan_placement, "refine", lambda problem, start, nodes: (start, 0))],
+    "everything (first fit)": [(plan_placement, "search", _first_fit), (plan_placement, "refine", lambda problem, start, nodes: start)],
     "restarts with full servers and small VMs first": [(plan_placement, "search", _searched_once)],
     "restart with small VMs first": [(plan_search, "construct", _one_restart)],
     "improvement (moves, swaps, trades, room)": [(plan_search, "improve", _no)],
@@ -199,25 +202,23 @@ STAGES: dict[str, Patches] = {
     "swaps": [(plan_search, "_swap", _no)],
     "trades of a large VM for several small ones": [(plan_search, "_trade", _no)],
     "room made by moving another VM": [(plan_search, "_make_room", _no)],
-    "exact search (bounds only)": [(plan_placement, "refine", lambda problem, start, nodes: _NO_SEARCH(problem, start))],
+    "exact search": [(plan_placement, "refine", lambda problem, start, nodes: start)],
     "exact search and improvement": [
-        (plan_placement, "refine", lambda problem, start, nodes: _NO_SEARCH(problem, start)),
+        (plan_placement, "refine", lambda problem, start, nodes: start),
         (plan_search, "improve", _no),
     ],
     "interchangeable VMs in the exact search": [(plan_exact._Search, "_kind", _unequal)],
-    "bound of quorums": [(plan_exact.Bounds, "_ranks", _no_bound("_ranks"))],
-    "bound of moves": [(plan_exact.Bounds, "_moves", _no_bound("_moves"))],
-    "bound of pairs": [(plan_exact.Bounds, "_apart", _no_bound("_apart")), (plan_exact.Bounds, "_spread", _no_bound("_spread"))],
+    "bound of quorums": [(plan_exact.Bounds, "_ranks", _no_ranks)],
+    "bound of moves": [(plan_exact.Bounds, "_moves", _no_moves)],
 }
 EXACT = (plan_exact.Bounds, plan_exact._Search)
 MATCHING: Patches = [(plan_placement, "match_servers", _first_that_matches)]
 
 
 class Plan(t.NamedTuple):
-    """The result of one plan: its cost, the number of proven levels, VMs and requests with a server, CPU seconds."""
+    """The result of one plan: its cost, the requests with a server, CPU seconds."""
 
     cost: tuple[int, ...]
-    proven: int
     requests: int
     seconds: float
 
@@ -249,7 +250,7 @@ def planned(question: PlacementQuestion, patches: Patches = (), known: dict[t.An
         start = time.process_time()
         placement = plan_placement.plan_placement(question)
         seconds = time.process_time() - start + saved
-    return Plan(placement.state.cost(), placement.proven, sum(one.server is not None for one in placement.matches), seconds)
+    return Plan(placement.state.cost(), sum(one.server is not None for one in placement.matches), seconds)
 
 
 def difference(with_it: Plan, without: Plan) -> tuple[str, bool]:
@@ -260,35 +261,10 @@ def difference(with_it: Plan, without: Plan) -> tuple[str, bool]:
     return "", False
 
 
-class Advice(t.NamedTuple):
-    """The changes that are advised for a case, the searched amounts as a share of the first sufficient one, CPU seconds and those of the search."""
-
-    kinds: tuple[str, ...]
-    shares: tuple[float, ...]
-    seconds: float
-    search_seconds: float
-
-
-def advised(question: PlacementQuestion) -> Advice | None:
-    """Return the advice for a case with a VM that has no server; ``None`` for other cases."""
+def advised(question: PlacementQuestion) -> int | None:
+    """Return the number of changes that are advised for a case with a VM that has no server; ``None`` for other cases."""
     placement = plan_placement.plan_placement(question)
-    if not placement.state.unplaced:
-        return None
-    shares, spent, least = [], [0.0], plan_advice._least
-
-    def watched(most: int, good: t.Callable[[int], bool]) -> int | None:
-        if most < 1 or not good(most):
-            return None
-        begin = time.process_time()
-        found = least(most, lambda number: number == most or good(number))
-        spent[0] += time.process_time() - begin
-        shares.append((found or most) / most)
-        return found
-
-    start = time.process_time()
-    with mock.patch.object(plan_advice, "_least", watched):
-        kinds = tuple(one.kind for one in plan_advice.changes(placement))
-    return Advice(kinds, tuple(shares), time.process_time() - start, spent[0])
+    return len(plan_advice.changes(placement)) if placement.state.unplaced else None
 
 
 class Outcome(t.NamedTuple):
@@ -297,7 +273,7 @@ class Outcome(t.NamedTuple):
     full: Plan
     stages: dict[str, Plan]
     matching: Plan
-    advice: Advice | None
+    advice: int | None
 
 
 def measure(seed: int, only: str = "") -> Outcome:
@@ -318,31 +294,13 @@ def table(outcomes: t.Sequence[Outcome]) -> t.Iterator[str]:
     yield f"| {' | '.join(COLUMNS)} |"
     yield f"|{'---|' * len(COLUMNS)}"
     total = sum(one.full.seconds for one in outcomes)
-    yield f"| nothing | | | | | | | | {' | '.join(str(sum(one.full.proven >= level for one in outcomes)) for level in PROVEN)} | |"
     for name in outcomes[0].stages:
         found = [(difference(one.full, one.stages[name]), one.stages[name]) for one in outcomes]
         better = collections.Counter(level for (level, gained), unused in found if gained)
         lost = sum(1 for (level, gained), unused in found if level and not gained)
-        proven = [sum(one.proven >= level for unused, one in found) for level in PROVEN]
-        cells = [better["unplaced"], better["quorum"] + better["quorums"], better["apart"], better["moves"], better["spread"], better["balance"], lost, *proven]
+        cells = [better["unplaced"], better["quorum"] + better["quorums"], better["apart"], better["moves"], better["spread"], better["balance"], lost]
         ratio = total / sum(one.seconds for unused, one in found)
         yield f"| {name} | {' | '.join(str(cell) if cell else '' for cell in cells)} | {ratio:.2f} |"
-
-
-def advice_table(outcomes: t.Sequence[Outcome]) -> t.Iterator[str]:
-    """Yield the lines of the table of advice."""
-    found = [one.advice for one in outcomes if one.advice]
-    offered = collections.Counter(kind for one in found for kind in set(one.kinds))
-    first = collections.Counter(one.kinds[0] for one in found if one.kinds)
-    single = collections.Counter(one.kinds[0] for one in found if len(one.kinds) == 1)
-    yield "| change | advised | first | the only one |\n|---|---|---|---|"
-    for kind, number in offered.most_common():
-        yield f"| `{kind}` | {number} | {first[kind] or ''} | {single[kind] or ''} |"
-    shares = sorted(share for one in found for share in one.shares)
-    if shares:
-        total, search = sum(one.seconds for one in found), sum(one.search_seconds for one in found)
-        yield f"\nThe least amount is {shares[len(shares) // 2]:.0%} (median) of the first that is sufficient; the search for it takes"
-        yield f"{search / total:.0%} of {total / len(found):.2f} s of CPU for each of {len(found)} cases."
 
 
 def main() -> None:
@@ -368,7 +326,8 @@ def main() -> None:
     asked = [one for one in outcomes if one.matching is not one.full]
     gained = sum(one.full.requests - one.matching.requests for one in asked)
     print(f"\nWhole servers: {gained} more requests satisfied in {len(asked)} cases than one after the other\n")
-    print("\n".join(advice_table(outcomes)))
+    advice = [one.advice for one in outcomes if one.advice is not None]
+    print(f"Advice for {len(advice)} cases with a VM without a server: {sum(advice) / max(1, len(advice)):.1f} changes, none for {advice.count(0)}")
 
 
 if __name__ == "__main__":

@@ -54,7 +54,6 @@ clock:
     synchronized:
       description: Whether the kernel considers it synchronized by a time service. Null if the kernel does not report it.
       type: bool
-      sample: true
     error_seconds:
       description: Largest error against true time according to the kernel. Null if it is not synchronized.
       type: float
@@ -64,16 +63,13 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_clock import clock
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 
 
 def main() -> None:
     """Run the module, which the action plugin completes with the offset."""
     module = AnsibleModule(argument_spec={"samples": {"type": "int", "default": 5}}, supports_check_mode=True)
-    try:
-        module.exit_json(changed=False, clock=clock(module.params["samples"]))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    answer(module, lambda: {"changed": False, "clock": clock(module.params["samples"])})
 
 
 if __name__ == "__main__":

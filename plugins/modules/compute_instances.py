@@ -104,7 +104,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._cloud.run_evacuation import evacuate
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 
 
 def main() -> None:
@@ -121,10 +121,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        module.exit_json(**evacuate(module.params, check_mode=module.check_mode))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    answer(module, lambda: evacuate(module.params, check_mode=module.check_mode))
 
 
 if __name__ == "__main__":

@@ -72,9 +72,11 @@ handed_over:
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_add_server import HandoverRequest, hand_over, local_balancer, parse_ports
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 
 
 def main() -> None:
@@ -91,12 +93,13 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    try:
+
+    def drain() -> dict[str, t.Any]:
         request = HandoverRequest(given["member"], given["here"], given["virtual_address"], parse_ports(given["ports"]), given["wait_timeout"])
         done = hand_over(request, local_balancer(given["stats_socket"]), module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    module.exit_json(changed=bool(done), handed_over=done)
+        return {"changed": bool(done), "handed_over": done}
+
+    answer(module, drain)
 
 
 if __name__ == "__main__":

@@ -144,9 +144,11 @@ controlplane:
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_controlplane import SERVICE_NAMES, LookRequest, look, parse_wanted
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 
 
 def main() -> None:
@@ -169,13 +171,14 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    try:
+
+    def gather() -> dict[str, t.Any]:
         limits = (given["wait_timeout"] if given["wait"] else 0, given["query_timeout"])
         more = {"packages": given["packages"], "cluster": given["cluster"]}
         request = LookRequest(tuple(given["services"]), parse_wanted(given), given["virtual_address"], given["port"], *limits, **more)
-        module.exit_json(changed=False, controlplane=look(request))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+        return {"changed": False, "controlplane": look(request)}
+
+    answer(module, gather)
 
 
 if __name__ == "__main__":

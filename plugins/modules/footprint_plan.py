@@ -15,10 +15,9 @@ description:
   - Places VMs on servers that have enough memory (after the host's reserve), vCPUs and storage, support the hypervisor type and
     have the bridges, so that the loss of a server has the least effect.
   - Returns the reason for the placement of each VM, the effect of losing each server and the grade of availability. If a VM
-    cannot be placed, returns what each server lacks and the smallest change that would help.
+    cannot be placed, returns what each server lacks and changes that would help.
   - "Plans are compared in this order: fewer VMs without a server; quorums that survive the loss of more servers; fewer members
-    of a group on the same server; fewer moves; VMs of one role spread out; memory used evenly. RV(optimal) shows for which of
-    these no plan can be better."
+    of a group on the same server; fewer moves; VMs of one role spread out; memory used evenly."
   - Also assigns whole physical servers to requests; a server is never split.
   - Reads only its parameters and changes nothing, so it can run anywhere, also before the first server is bought.
 extends_documentation_fragment:
@@ -210,13 +209,12 @@ unplaced:
   sample: [{id: c3, name: c3, memory_mib: 8192, vcpus: 2, reasons: ['metal1 is short of 1 GiB of memory (requested 8 GiB, free 7 GiB)']}]
 changes:
   description:
-    - Changes of which any one would give every VM a server, in order of increasing effort. Each was verified by planning with
-      it. C(least) means that a smaller amount was tried and is not enough; C(moves) and C(ha_grade) are those of the resulting
-      plan. Changes that lower the availability come last.
+    - Changes of which any one would give every VM a server, as text, in order of increasing effort. Each was verified by planning with it; its
+      amount is sufficient and may be more than necessary. Changes that lower the availability come last.
   returned: as RV(feasible)
   type: list
-  elements: dict
-  sample: [{kind: memory, target: metal1, amount: 1024, unit: MiB, text: add 1 GiB of memory to metal1, least: true, moves: 0, ha_grade: none}]
+  elements: str
+  sample: [add 1 GiB of memory to metal1]
 advice:
   description: How high availability can be improved without another virt host, as text. With a witness, the VMs that are superfluous.
   returned: as RV(feasible)
@@ -279,11 +277,6 @@ services:
   type: list
   elements: dict
   sample: [{name: mysqld-server, instances: 3, dedicated: 3, shares: true, balanced: true}]
-optimal:
-  description: For each criterion, in their order, whether it is proven that no plan is better.
-  returned: as RV(feasible)
-  type: dict
-  sample: {unplaced: true, quorum: true, quorums: true, apart: true, moves: true, spread: true, balance: false}
 cluster:
   description: Name of the cluster.
   returned: as RV(feasible)
@@ -306,8 +299,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer, quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.run_plan import (
     FAIL,
     REPORT,
@@ -346,15 +338,7 @@ def main() -> None:
     module.no_log_values.update(hidden_values(module.params))
     given = dict(module.params)
     module.params = shown_parameters(given)
-    try:
-        result = plan_footprint(PlanRequest(**given))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    for warning in result.report["warnings"]:
-        module.warn(warning)
-    if result.error:
-        module.fail_json(**result.as_dict())
-    module.exit_json(**result.as_dict())
+    answer(module, lambda: plan_footprint(PlanRequest(**given)).as_dict())
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_backup import inspect
 
 
@@ -56,10 +56,7 @@ def main() -> None:
         argument_spec={"file": {"type": "path", "required": True}, "prove": {"type": "bool", "default": True}},
         supports_check_mode=True,
     )
-    try:
-        module.exit_json(changed=False, backup=inspect(module.params["file"], module.params["prove"]).as_dict())
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    answer(module, lambda: {"changed": False, "backup": inspect(module.params["file"], module.params["prove"]).as_dict()})
 
 
 if __name__ == "__main__":

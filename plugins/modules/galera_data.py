@@ -72,8 +72,11 @@ aside:
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_changes import Changes
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_backup import local_tool, parse_backup
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_data import DataRequest, ensure_data, summary
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_galera import SERVER_ARGUMENTS, local_database
@@ -94,13 +97,14 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    try:
+
+    def change() -> dict[str, t.Any]:
         backup = parse_backup(given["backup"], "backup") if given["backup"] else None
         request = DataRequest(given["state"], given["label"], given["file"], backup, given["lock_timeout"])
         result = ensure_data(request, local_database(given["unit"], given["datadir"]), local_tool(given["datadir"]), check_mode=module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    module.exit_json(diff={"before": "", "after": "".join(f"{action}\n" for action in result.actions)}, **summary(result))
+        return {**Changes(result.actions).as_result(), **summary(result)}
+
+    answer(module, change)
 
 
 if __name__ == "__main__":

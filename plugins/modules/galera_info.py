@@ -147,7 +147,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_galera import SERVER_ARGUMENTS, local_database, look
 
 
@@ -164,10 +164,8 @@ def main() -> None:
     )
     given = module.params
     database = local_database(given["unit"], given["datadir"])
-    try:
-        module.exit_json(changed=False, galera=look(database, given["wait_timeout"] if given["wait"] else 0, given["recover"]))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    wait_timeout = given["wait_timeout"] if given["wait"] else 0
+    answer(module, lambda: {"changed": False, "galera": look(database, wait_timeout, given["recover"])})
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_galera import SERVER_ARGUMENTS, MemberRequest, ensure, local_database
 
 
@@ -88,12 +88,8 @@ def main() -> None:
     )
     given = module.params
     request = MemberRequest(given["state"], given["cluster_uuid"] or None, tuple(given["config_files"]), given["wait_timeout"])
-    try:
-        result = ensure(request, local_database(given["unit"], given["datadir"]), check_mode=module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    diff = {"before": dict(result.before, actions=[]), "after": dict(result.after, actions=list(result.actions))}
-    module.exit_json(changed=result.changed, actions=list(result.actions), galera=dict(result.after), diff=diff)
+    database = local_database(given["unit"], given["datadir"])
+    answer(module, lambda: ensure(request, database, check_mode=module.check_mode).as_result("galera"))
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_bootstrap import ensure, local_keystone, wanted
 
 
@@ -101,13 +101,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    try:
-        keystone = local_keystone(given["url"])
-        result = ensure(wanted(given), given["password"], keystone, check_mode=module.check_mode, wait_timeout=given["wait_timeout"])
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    diff = {"before": "", "after": "".join(f"{action}\n" for action in result.actions)}
-    module.exit_json(changed=result.changed, actions=list(result.actions), diff=diff)
+    options = {"check_mode": module.check_mode, "wait_timeout": given["wait_timeout"]}
+    answer(module, lambda: ensure(wanted(given), given["password"], local_keystone(given["url"]), **options).as_result())
 
 
 if __name__ == "__main__":

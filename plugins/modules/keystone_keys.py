@@ -78,8 +78,11 @@ fingerprints:
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_changes import Changes
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_keys import KeysRequest, ensure, local_repository, parse_keys
 
 
@@ -98,13 +101,13 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    try:
+
+    def change() -> dict[str, t.Any]:
         request = KeysRequest(given["state"], parse_keys(given["keys"]), given["max_active_keys"], given["keep_seconds"])
         result = ensure(request, local_repository(given["path"], given["user"]), check_mode=module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    diff = {"before": "", "after": "".join(f"{action}\n" for action in result.actions)}
-    module.exit_json(changed=result.changed, actions=list(result.actions), fingerprints=dict(result.after), diff=diff)
+        return {**Changes(result.actions).as_result(), "fingerprints": dict(result.after)}
+
+    answer(module, change)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_keys import local_repository, look
 
 
@@ -87,11 +87,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        repository = look(local_repository(module.params["path"], "keystone"), module.params["secrets"])
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    module.exit_json(changed=False, repository=repository)
+    params = module.params
+    answer(module, lambda: {"changed": False, "repository": look(local_repository(params["path"], "keystone"), params["secrets"])})
 
 
 if __name__ == "__main__":

@@ -97,7 +97,8 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_changes import Changes
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_bootstrap import local_keystone
 from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_catalog import Catalog, ensure, wanted
 
@@ -127,13 +128,8 @@ def main() -> None:
     given = module.params
     keystone = local_keystone(given["url"])
     login = (given["admin_username"], given["admin_password"], given["admin_project"])
-    try:
-        actions = ensure(
-            wanted(given), given["password"], lambda: Catalog(keystone, login), check_mode=module.check_mode, wait_timeout=given["wait_timeout"]
-        )
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    module.exit_json(changed=bool(actions), actions=list(actions), diff={"before": "", "after": "".join(f"{action}\n" for action in actions)})
+    options = {"check_mode": module.check_mode, "wait_timeout": given["wait_timeout"]}
+    answer(module, lambda: Changes(ensure(wanted(given), given["password"], lambda: Catalog(keystone, login), **options)).as_result())
 
 
 if __name__ == "__main__":

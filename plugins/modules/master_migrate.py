@@ -289,9 +289,8 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import hidden_values, url_passwords
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer, quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_options import OPTIONS
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.run_migrate import migrate
 
@@ -302,13 +301,7 @@ def main() -> None:
     module = quiet(AnsibleModule)(argument_spec=OPTIONS, supports_check_mode=True)
     params = module.params
     module.no_log_values.update(hidden_values(params["vm"]), url_passwords(params["health_checks"]))
-    try:
-        result = migrate(module.params, check_mode=module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    for warning in result.pop("warnings", []):
-        module.warn(warning)
-    module.exit_json(**result)
+    answer(module, lambda: migrate(params, check_mode=module.check_mode))
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.run_look import look
 
 
@@ -87,10 +87,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    try:
-        module.exit_json(changed=False, migrations=look(params["name"], params["log_lines"], params["wait_timeout"] if params["wait"] else 0))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    wait_timeout = params["wait_timeout"] if params["wait"] else 0
+    answer(module, lambda: {"changed": False, "migrations": look(params["name"], params["log_lines"], wait_timeout)})
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.run_look import look_at_source
 
 
@@ -106,11 +106,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    params = module.params
-    try:
-        module.exit_json(changed=False, source=look_at_source(params["services"], params["address"], params["containers"], params["excludes"]))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    names = ("services", "address", "containers", "excludes")
+    answer(module, lambda: {"changed": False, "source": look_at_source(*(module.params[name] for name in names))})
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._keys.run_one_time_key import apply
 
 if t.TYPE_CHECKING:
@@ -136,10 +136,7 @@ def main() -> None:
         required_if=[("state", "present", ["public_key"]), ("purpose", "standby", ["cluster"])],
         supports_check_mode=True,
     )
-    try:
-        module.exit_json(**apply(module.params, check_mode=module.check_mode))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    answer(module, lambda: apply(module.params, check_mode=module.check_mode))
 
 
 if __name__ == "__main__":

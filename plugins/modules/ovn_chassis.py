@@ -98,8 +98,11 @@ actions:
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_changes import Changes
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._ovn.run_chassis import Request, ensure, parse_wanted
 
 
@@ -123,17 +126,12 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    try:
+
+    def change() -> dict[str, t.Any]:
         result = ensure(Request(parse_wanted(given), given["datapath"], given["tso"]), check_mode=module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    module.exit_json(
-        changed=bool(result.actions),
-        datapath=result.datapath,
-        proof=result.proof,
-        actions=list(result.actions),
-        diff={"before": dict(result.before, actions=[]), "after": dict(result.after, actions=list(result.actions))},
-    )
+        return {**Changes(result.actions, result.before, result.after).as_result(), "datapath": result.datapath, "proof": result.proof}
+
+    answer(module, change)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._ovn.run_ovn import local_databases, look
 
 
@@ -79,11 +79,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    try:
-        found = look(local_databases(), given["size"], given["wait_timeout"] if given["wait"] else 0)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    module.exit_json(changed=False, ovn_database=found)
+    wait_timeout = given["wait_timeout"] if given["wait"] else 0
+    answer(module, lambda: {"changed": False, "ovn_database": look(local_databases(), given["size"], wait_timeout)})
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._ovn.run_ovn import ensure, local_databases, parse_steps
 
 
@@ -85,20 +85,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    try:
-        steps = parse_steps(given["steps"])
-        result = ensure(
-            local_databases(),
-            given["address"],
-            steps,
-            check_mode=module.check_mode,
-            config_files=given["config_files"],
-            wait_timeout=given["wait_timeout"],
-        )
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    diff = {"before": dict(result.before, actions=[]), "after": dict(result.after, actions=list(result.actions))}
-    module.exit_json(changed=bool(result.actions), actions=list(result.actions), databases=dict(result.after), diff=diff)
+    options = {"check_mode": module.check_mode, "config_files": given["config_files"], "wait_timeout": given["wait_timeout"]}
+    answer(module, lambda: ensure(local_databases(), given["address"], parse_steps(given["steps"]), **options).as_result("databases"))
 
 
 if __name__ == "__main__":

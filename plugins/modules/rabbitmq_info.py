@@ -141,7 +141,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.run_rabbitmq import SERVER_ARGUMENTS, local_broker, look
 
 
@@ -158,12 +158,9 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    try:
-        broker = local_broker(given["node"], given["unit"])
-        wait_timeout = given["wait_timeout"] if given["wait"] else 0
-        module.exit_json(changed=False, rabbitmq=look(broker, given["cookie"], given["expected"], wait_timeout, given["peers"]))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    wait_timeout = given["wait_timeout"] if given["wait"] else 0
+    broker = local_broker(given["node"], given["unit"])
+    answer(module, lambda: {"changed": False, "rabbitmq": look(broker, given["cookie"], given["expected"], wait_timeout, given["peers"])})
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.run_rabbitmq import SERVER_ARGUMENTS, MemberRequest, ensure, local_broker
 
 
@@ -108,12 +108,8 @@ def main() -> None:
     request = MemberRequest(
         given["state"], given["seed"] or None, tuple(given["forget"]), tuple(given["config_files"]), given["force_boot"], given["wait_timeout"]
     )
-    try:
-        result = ensure(request, local_broker(given["node"], given["unit"]), given["cookie"], check_mode=module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    diff = {"before": dict(result.before, actions=[]), "after": dict(result.after, actions=list(result.actions))}
-    module.exit_json(changed=result.changed, actions=list(result.actions), rabbitmq=dict(result.after), diff=diff)
+    broker = local_broker(given["node"], given["unit"])
+    answer(module, lambda: ensure(request, broker, given["cookie"], check_mode=module.check_mode).as_result("rabbitmq"))
 
 
 if __name__ == "__main__":

@@ -169,21 +169,14 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.run_schema import ARGUMENTS, ensure_schema
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec=dict(ARGUMENTS), supports_check_mode=True)
-    try:
-        result = ensure_schema(**module.params, check_mode=module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    for warning in result.warnings:
-        module.warn(warning)
-    diff = {"before": "", "after": "".join(f"{action}\n" for action in result.actions)}
-    module.exit_json(changed=result.changed, actions=list(result.actions), diff=diff)
+    answer(module, lambda: ensure_schema(**module.params, check_mode=module.check_mode).as_result())
 
 
 if __name__ == "__main__":

@@ -101,9 +101,10 @@ actions:
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer, quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._metal import run_allocation
 
 
@@ -120,15 +121,15 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
+
+    def change() -> dict[str, t.Any]:
         # servers of the inventory may carry VM details with secrets
         module.no_log_values.update(run_allocation.hidden_values(module.params))
         given = dict(module.params)
         module.params["servers"] = run_allocation.shown(module.params["servers"])
-        result = run_allocation.allocate(given, module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    module.exit_json(**result.as_result())
+        return run_allocation.allocate(given, module.check_mode).as_result()
+
+    answer(module, change)
 
 
 if __name__ == "__main__":

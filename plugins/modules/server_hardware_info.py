@@ -88,7 +88,6 @@ hardware:
           description: Partition table, file systems, LVM and RAID signatures on it. Empty for a disk without any.
           type: list
           elements: str
-          returned: always
           sample: [LVM2_member, ext4, gpt]
     nics:
       description: The physical network cards, by name.
@@ -113,22 +112,18 @@ hardware:
     iommu:
       description: Whether an IOMMU is in use.
       type: bool
-      sample: false
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._metal import run_hardware
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec={"lldp_timeout": {"type": "int", "default": 0}}, supports_check_mode=True)
-    try:
-        module.exit_json(changed=False, hardware=run_hardware.read(module.params["lldp_timeout"]))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    answer(module, lambda: {"changed": False, "hardware": run_hardware.read(module.params["lldp_timeout"])})
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.run_identity import apply
 
 
@@ -113,13 +113,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        result = apply(*(module.params[name] for name in ("machines", "state", "at", "proof")), check_mode=module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    for warning in result.pop("warnings"):
-        module.warn(warning)
-    module.exit_json(**result)
+    names = ("machines", "state", "at", "proof")
+    answer(module, lambda: apply(*(module.params[name] for name in names), check_mode=module.check_mode))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,6 @@ identity:
     here:
       description: This machine.
       type: dict
-      returned: always
       contains:
         machine_id: {description: Content of C(/etc/machine-id)., type: str, returned: always, sample: 0123456789abcdef0123456789abcdef}
         product_uuid: {description: "UUID in its firmware, empty if it has none.", type: str, returned: always, sample: 4c4c4544-0042-3510-8052-b4c04f565231}
@@ -47,7 +46,6 @@ identity:
       description: The records of this server, one for each server of the footprint.
       type: list
       elements: dict
-      returned: always
       contains:
         name:
           description: Name of the server in the inventory.
@@ -85,17 +83,14 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.run_identity import identity
 
 
 def main() -> None:
     """Entry point."""
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    try:
-        module.exit_json(changed=False, identity=identity())
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    answer(module, lambda: {"changed": False, "identity": identity()})
 
 
 if __name__ == "__main__":

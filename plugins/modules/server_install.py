@@ -130,13 +130,11 @@ installation:
     state:
       description: V(complete) for a complete installation; what the disk was for one that was written, V(write) or V(continue) after an interrupted one.
       type: str
-      returned: always
       sample: write
     layout:
       description: Partitions and volumes. Empty with O(state=confirmed).
       type: list
       elements: dict
-      returned: always
       contains:
         name: {description: The partition or volume., type: str, returned: always, sample: partition 1}
         content: {description: File system or use. Null for the partition of the boot loader with BIOS., type: str, returned: always, sample: vfat}
@@ -151,8 +149,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer, quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._metal import run_install
 
 
@@ -181,11 +178,7 @@ def main() -> None:
         required_if=[("state", "present", ["host_private_key"])],
         supports_check_mode=True,
     )
-    try:
-        result = run_install.apply(module.params, module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    module.exit_json(diff={"before": "", "after": "".join(f"{action}\n" for action in result.actions)}, **result.as_result())
+    answer(module, lambda: run_install.apply(module.params, module.check_mode).as_result())
 
 
 if __name__ == "__main__":

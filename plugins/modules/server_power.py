@@ -97,8 +97,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer, quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._power import model_power, run_power
 
 
@@ -116,13 +115,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        result = run_power.ensure(module.params, module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    for warning in result.warnings:
-        module.warn(warning)
-    module.exit_json(changed=result.changed, power=result.after.as_result(), actions=list(result.actions), diff=result.diff())
+    answer(module, lambda: run_power.ensure(module.params, module.check_mode).as_result())
 
 
 if __name__ == "__main__":

@@ -53,7 +53,6 @@ power:
     boot_once:
       description: Whether the boot device is for the next boot only.
       type: bool
-      sample: false
     boot_mode:
       description: V(uefi) or V(bios). Null if unknown, or if there is none.
       type: str
@@ -78,21 +77,14 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer, quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._power import model_power, run_power
 
 
 def main() -> None:
     """Run the module."""
     module = quiet(AnsibleModule)(argument_spec=model_power.MACHINE_ARGUMENTS, supports_check_mode=True)
-    try:
-        power, warnings = run_power.read(module.params)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    for warning in warnings:
-        module.warn(warning)
-    module.exit_json(changed=False, power=power)
+    answer(module, lambda: {"changed": False, **run_power.read(module.params)})
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._service.run_allow_list import enforce
 
 
@@ -128,10 +128,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        module.exit_json(**enforce(module.params, check_mode=module.check_mode))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    answer(module, lambda: enforce(module.params, check_mode=module.check_mode))
 
 
 if __name__ == "__main__":

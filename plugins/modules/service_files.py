@@ -136,8 +136,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer, quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._service.run_service_files import configure, secrets_of, shown_params
 
 
@@ -173,10 +172,7 @@ def main() -> None:
     given = module.params
     # Ansible returns the parameters; no_log would hide all of a content, and with it every equal text
     module.params = shown_params(given, secrets_of(given))
-    try:
-        module.exit_json(**configure(given, check_mode=module.check_mode))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    answer(module, lambda: configure(given, check_mode=module.check_mode))
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import run_known_host
 
 
@@ -78,11 +78,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        result = run_known_host.record(module.params, module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    module.exit_json(**result.as_result())
+    answer(module, lambda: run_known_host.record(module.params, module.check_mode).as_result())
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_controlplane import SERVICE_NAMES
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_status import gather
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 
 
 def main() -> None:
@@ -107,10 +107,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        module.exit_json(changed=False, host={"reachable": True, "reason": "", "parts": gather(module.params)})
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    answer(module, lambda: {"changed": False, "host": {"reachable": True, "reason": "", "parts": gather(module.params)}})
 
 
 if __name__ == "__main__":

@@ -97,7 +97,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._certificate.run_tls_certificate import EdgeRequest, Pair, ensure
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 
 
 def main() -> None:
@@ -118,14 +118,7 @@ def main() -> None:
     given = module.params
     pair = Pair(given["certificate"], given["private_key"]) if given["certificate"] else None
     request = EdgeRequest(given["directory"], given["common_name"], tuple(given["names"]), pair, given["days"], given["renew_days"])
-    try:
-        result = ensure(request, check_mode=module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    for text in result.warnings:
-        module.warn(text)
-    diff = {"before": "", "after": "".join(f"{action}\n" for action in result.actions)}
-    module.exit_json(diff=diff, **result.as_dict())
+    answer(module, lambda: ensure(request, check_mode=module.check_mode).as_result())
 
 
 if __name__ == "__main__":

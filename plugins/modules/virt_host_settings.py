@@ -169,19 +169,15 @@ kvm:
     device:
       description: Whether C(/dev/kvm) exists.
       type: bool
-      returned: always
     usable:
       description: Whether a test guest ran under it; null if no proof exists.
       type: bool
-      returned: always
     reason:
       description: What was proven, or why the proof failed.
       type: str
-      returned: always
     hidden:
       description: Whether it is hidden from libvirt.
       type: bool
-      returned: always
 huge_pages:
   description: The requested huge pages. Check mode assumes that the kernel can allocate all pages that were not requested before.
   returned: success
@@ -191,15 +187,12 @@ huge_pages:
     size_kib:
       description: Size of a page in KiB.
       type: int
-      returned: always
     asked:
       description: Number of requested pages.
       type: int
-      returned: always
     given:
       description: Number of allocated pages.
       type: int
-      returned: always
 restart_required:
   description: Settings that take effect only after a reboot of the host or a reload of a kernel module.
   returned: success
@@ -209,9 +202,10 @@ restart_required:
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
+import dataclasses
+
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer, quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.run_settings import hidden_values, set_host
 
 
@@ -235,13 +229,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     module.no_log_values.update(hidden_values(module.params))
-    try:
-        result = set_host(module.params, check_mode=module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    for warning in result.warnings:
-        module.warn(warning)
-    module.exit_json(**result.as_dict())
+    answer(module, lambda: dataclasses.asdict(set_host(module.params, check_mode=module.check_mode)))
 
 
 if __name__ == "__main__":

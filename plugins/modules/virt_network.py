@@ -200,8 +200,10 @@ addresses:
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
+import dataclasses
+
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._network.run_network import NetworkRequest, bring
 
 _BRIDGE = {
@@ -247,11 +249,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        result = bring(NetworkRequest(**module.params), check_mode=module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    module.exit_json(**result.as_dict())
+    answer(module, lambda: dataclasses.asdict(bring(NetworkRequest(**module.params), check_mode=module.check_mode)))
 
 
 if __name__ == "__main__":

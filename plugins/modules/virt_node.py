@@ -194,20 +194,17 @@ removal:
       description: Every VM of the host; C(fate) is V(removed), V(left), V(protected) or V(foreign).
       type: list
       elements: dict
-      returned: always
       sample: [{name: controller2, id: controller2, uuid: '...', cluster: lab, origin: vm_define, owner: cluster lab, protected: false,
                 roles: [controller], state: running, quorums: [controller], fate: removed}]
     quorums:
       description: The impact on each quorum. C(known) is false if its members are not in O(quorums).
       type: list
       elements: dict
-      returned: always
       sample: [{quorum: controller, members: [controller2], left: 2, needed: 2, size: 3, known: true, kept: true}]
     lines:
       description: The same as readable text.
       type: list
       elements: str
-      returned: always
       sample: ['controller2: cluster lab; running; roles controller; member of controller; is shut down and undefined']
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
@@ -215,9 +212,8 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 import typing as t
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import hidden_values
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer, quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_arguments import DETAILS_ARGUMENTS
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeRequest, prepare_node
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot.model_cloud_init import without_secrets
@@ -260,26 +256,17 @@ def main() -> None:
     given = dict(module.params)
     # the result contains the parameters
     module.params["vms"] = without_secrets(module.params["vms"])
-    try:
-        result: t.Any
+
+    def change() -> dict[str, t.Any]:
         if given["state"] == "absent":
             # imported only for a removal: every call sends this code to the host
             from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.run_removal import RemovalRequest, remove_node
 
-            result = remove_node(RemovalRequest(**{key: given[key] for key in (*_BOTH, *_REMOVAL)}), check_mode=module.check_mode)
-        else:
-            request = NodeRequest(**{key: value for key, value in given.items() if key != "state" and key not in _REMOVAL})
-            result = prepare_node(request, check_mode=module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    for warning in result.warnings:
-        module.warn(warning)
-    values = result.as_dict()
-    if not module._diff:
-        values.pop("diff", None)
-    if "error" in values:
-        module.fail_json(**values)
-    module.exit_json(**values)
+            return remove_node(RemovalRequest(**{key: given[key] for key in (*_BOTH, *_REMOVAL)}), check_mode=module.check_mode).as_dict()
+        request = NodeRequest(**{key: value for key, value in given.items() if key != "state" and key not in _REMOVAL})
+        return prepare_node(request, check_mode=module.check_mode).as_dict()
+
+    answer(module, change)
 
 
 if __name__ == "__main__":

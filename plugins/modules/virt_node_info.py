@@ -77,38 +77,29 @@ node:
     recorded:
       description: Whether the server is recorded as a node.
       type: bool
-      returned: always
-      sample: true
     name:
       description: The recorded name, null if the server is not recorded.
       type: str
-      returned: always
       sample: metal1
     cluster:
       description: The recorded cluster, null if the server is not recorded.
       type: str
-      returned: always
       sample: lab
     roles:
       description: The recorded roles.
       type: list
       elements: str
-      returned: always
       sample: [virt, compute]
     attributes:
       description: All recorded attributes including the VM details, secrets masked.
       type: dict
-      returned: always
       sample: {name: metal1, cluster: lab, roles: [virt], vms: []}
     libvirt:
       description: Whether libvirt answered; otherwise pools, networks and VMs are empty.
       type: bool
-      returned: always
-      sample: true
     hypervisors:
       description: The recorded proof of each hypervisor type.
       type: dict
-      returned: always
       contains:
         kvm:
           description: One key per tested type, V(kvm), V(qemu) or V(lxc), all with this structure.
@@ -118,38 +109,30 @@ node:
             usable:
               description: Whether a test guest ran.
               type: bool
-              returned: always
             reason:
               description: What was proven, or why the proof failed.
               type: str
-              returned: always
             seconds:
               description: Duration of the proof in seconds.
               type: float
-              returned: always
             cpu_models:
               description: The result for each CPU model that was tried.
               type: dict
-              returned: always
             key:
               description: The kernel, QEMU and CPU for which the proof was made.
               type: str
-              returned: always
             holds:
               description: Whether the proof is still valid.
               type: bool
-              returned: always
     bridges:
       description: The bridges of the host.
       type: list
       elements: str
-      returned: always
       sample: [br-admin]
     networks:
       description: The libvirt networks.
       type: list
       elements: dict
-      returned: always
       sample: [{name: br-admin, mode: bridge, bridge: br-admin, active: true, autostart: true, ours: true}]
     pools:
       description:
@@ -159,7 +142,6 @@ node:
         - C(mount) is the mount point of the file system of a pool of files, null for the root file system; C(mounted) is false if
           the pool was on a mount point before and nothing is mounted there now.
       type: dict
-      returned: always
       sample:
         default: {path: /var/lib/libvirt/images, type: dir, source: null, reserve_bytes: null, mount: null, mounted: true,
                   active: true, autostart: true, ours: true,
@@ -171,7 +153,6 @@ node:
           if this is the old copy of a move, C(pools) and C(networks) are those that the VM uses.
       type: list
       elements: dict
-      returned: always
       sample:
         - {name: controller1, id: controller1, uuid: 7f8c1c9e-5f0e-5c9e-8c1e-0a1b2c3d4e5f, cluster: lab, origin: vm_define, owner: cluster lab,
            protected: false, roles: [controller], state: running, autostart: true, memory_mib: 4096, cpu: 2, moved_to: null,
@@ -181,7 +162,6 @@ node:
         - Total and remaining capacity, with the recorded reserve and ratio. C(active_mib) counts VMs that are running,
           paused or suspended, C(defined_mib) all VMs; C(memory_left_all_running_mib) is negative if not all of them can run together.
       type: dict
-      returned: always
       sample: {memory_mib: 24105, memory_reserve_mib: 1024, cpus: 8, vcpu_ratio: 4.0, arch: x86_64, kernel: 6.1.0-18-amd64,
                cpu_model: AMD EPYC, qemu_version: 7.2.9, active_mib: 4096, active_vcpus: 2, defined_mib: 8192, defined_vcpus: 4,
                memory_left_mib: 18985, vcpus_left: 30, memory_left_all_running_mib: 14889}
@@ -190,15 +170,15 @@ node:
         - What the VMs of the footprint leave to those of tenants of a cloud. C(reserved_mib) is the memory of the host and of the footprint's VMs,
           running or not, C(tenant_mib) the rest; the first C(reserved_cpus) CPUs are not used by tenants, who have the C(tenant_cpus).
       type: dict
-      returned: always
       sample: {reserved_mib: 5376, tenant_mib: 18729, reserved_cpus: 2, tenant_cpus: 2-7}
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import hidden_values
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer, quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_arguments import DETAILS_ARGUMENTS
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_info import NodeInfoRequest, read_node
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeRequest, check_node
@@ -223,17 +203,14 @@ def main() -> None:
     given = dict(module.params)
     # the result contains the parameters
     module.params["vms"] = without_secrets(module.params["vms"])
-    warnings: list[str] = []
-    try:
-        if given["name"] is None:
-            node, warnings = read_node(NodeInfoRequest(given["uri"], given["container_uri"], given["facts_file"]))
-        else:
-            node = check_node(NodeRequest(**given))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    for warning in warnings:
-        module.warn(warning)
-    module.exit_json(changed=False, node=node)
+
+    def gather() -> dict[str, t.Any]:
+        if given["name"] is not None:
+            return {"changed": False, "node": check_node(NodeRequest(**given))}
+        node, warnings = read_node(NodeInfoRequest(given["uri"], given["container_uri"], given["facts_file"]))
+        return {"changed": False, "node": node, "warnings": warnings}
+
+    answer(module, gather)
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._loadbalancer.run_virtual_addresses import look
 
 
@@ -111,11 +111,8 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        result = look(module.params["addresses"], module.params["own"], module.params["probe"])
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    module.exit_json(changed=False, virtual_addresses=result)
+    names = ("addresses", "own", "probe")
+    answer(module, lambda: {"changed": False, "virtual_addresses": look(*(module.params[name] for name in names))})
 
 
 if __name__ == "__main__":

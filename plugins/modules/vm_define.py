@@ -206,11 +206,9 @@ vms:
     moved_to:
       description: The destination server of a VM that M(reduced.footprint.vm_move) moves, else null.
       type: str
-      sample: null
     changed:
       description: Whether the VM was changed.
       type: bool
-      sample: true
     actions:
       description:
         - The actions performed, in order; in check mode the predicted actions.
@@ -228,7 +226,6 @@ vms:
       description: Variables of the template without a value, which were rendered empty.
       type: list
       elements: str
-      sample: []
     changes:
       description: Changes of an existing VM; in check mode the predicted changes.
       type: list
@@ -286,7 +283,6 @@ vms:
     restart_required:
       description: Whether a change takes effect only after a restart.
       type: bool
-      sample: false
     disks:
       description: The volumes, in the order of the details. Empty with O(state=absent).
       type: list
@@ -322,7 +318,6 @@ vms:
     error:
       description: The error message, null on success.
       type: str
-      sample: null
 unlisted:
   description: Names of VMs of this cluster on this host that are not in O(vms). They were left unchanged.
   returned: always
@@ -332,10 +327,11 @@ unlisted:
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
+import typing as t
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_redaction
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_quiet_module import quiet
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer, quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_cloud_init
 
@@ -373,20 +369,16 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
+
+    def define() -> dict[str, t.Any]:
         given = dict(module.params)
         # first mask the secrets for the result, which contains the parameters, also of an invalid request; the request keeps them
         module.no_log_values.update(model_redaction.hidden_values(given["vms"]), model_redaction.display_passwords(given["template"]))
         module.params["vms"] = model_cloud_init.without_secrets(given["vms"])
         result = define_vms(DefineRequest(**given), check_mode=module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    for warning in result.warnings:
-        module.warn(warning)
-    values = result.as_result(diff=module._diff)
-    if result.failed:
-        module.fail_json(**values)
-    module.exit_json(**values)
+        return {**result.as_result(diff=module._diff), "warnings": result.warnings}
+
+    answer(module, define)
 
 
 if __name__ == "__main__":

@@ -133,7 +133,6 @@ vms:
     instance:
       description: The instance of OpenStack Nova that the domain is, with C(name) and C(project), null for other domains. Only Nova may change it.
       type: dict
-      sample: null
     origin:
       description: What manages the VM, V(vm_define) for the VM details of the host. Null for other domains.
       type: str
@@ -141,11 +140,9 @@ vms:
     protected:
       description: Whether the removal of the VM is refused.
       type: bool
-      sample: false
     adopted:
       description: Whether the domain was created outside of this collection and taken over.
       type: bool
-      sample: false
     uuid:
       description: UUID of the domain.
       type: str
@@ -157,11 +154,9 @@ vms:
     persistent:
       description: Whether the domain has a persistent definition.
       type: bool
-      sample: true
     autostart:
       description: Whether the VM starts with its host.
       type: bool
-      sample: true
     hypervisor:
       description: Type of the domain.
       type: str
@@ -191,7 +186,6 @@ vms:
     restart_required:
       description: Whether a change waits for a restart. Exact, with and without O(drift=true).
       type: bool
-      sample: false
     drift:
       description: Outside changes since the last run; the next run of M(reduced.footprint.vm_define) reverts them.
       returned: when O(drift=true)
@@ -233,20 +227,16 @@ vms:
     has_previous:
       description: Whether there is a previous definition for C(state=rolled_back) of M(reduced.footprint.vm_define).
       type: bool
-      sample: true
     has_snapshots:
       description: Whether libvirt has snapshots of the domain.
       type: bool
-      sample: false
     has_managed_save:
       description: Whether the next start restores saved memory. Such a start ignores a new definition.
       type: bool
-      sample: false
     moved:
       description:
         - The destination server, for a copy that M(reduced.footprint.vm_move) keeps or creates here; null for a VM of this host.
       type: str
-      sample: null
     volumes:
       description: The disks and file systems. Media of a CD-ROM or floppy drive are listed while inserted.
       returned: when O(volumes=true)
@@ -291,7 +281,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_info import ALL, FOREIGN, OURS, STATES, InfoRequest, read_vms
 
 
@@ -312,11 +302,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    try:
-        vms = read_vms(InfoRequest(**module.params))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    module.exit_json(changed=False, vms=vms)
+    answer(module, lambda: {"changed": False, "vms": read_vms(InfoRequest(**module.params))})
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_add_server import departures
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 
 
 def main() -> None:
@@ -85,10 +85,7 @@ def main() -> None:
         argument_spec={"cluster": {"type": "str"}, "unfinished": {"type": "bool", "default": False}},
         supports_check_mode=True,
     )
-    try:
-        module.exit_json(changed=False, moves=departures(module.params["cluster"], module.params["unfinished"]))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    answer(module, lambda: {"changed": False, "moves": departures(module.params["cluster"], module.params["unfinished"])})
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_replacement import ReplacementRequest, apply
 
 
@@ -145,10 +145,7 @@ def main() -> None:
     )
     given = {**module.params, "source": module.params["source"] or module.params["here"], "to": module.params["to"] or module.params["here"]}
     given.pop("name", None)
-    try:
-        module.exit_json(**apply(ReplacementRequest(**given), check_mode=module.check_mode))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    answer(module, lambda: apply(ReplacementRequest(**given), check_mode=module.check_mode))
 
 
 if __name__ == "__main__":

@@ -82,17 +82,14 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_replacement import replacements
 
 
 def main() -> None:
     """Entry point."""
     module = AnsibleModule(argument_spec={"cluster": {"type": "str"}, "id": {"type": "str", "aliases": ["name"]}}, supports_check_mode=True)
-    try:
-        module.exit_json(changed=False, replacements=replacements(module.params["cluster"], module.params["id"]))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    answer(module, lambda: {"changed": False, "replacements": replacements(module.params["cluster"], module.params["id"])})
 
 
 if __name__ == "__main__":

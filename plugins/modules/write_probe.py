@@ -100,7 +100,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import run_write_probe
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_galera import local_database
 
 
@@ -125,14 +125,7 @@ def main() -> None:
         "stopped": lambda: run_write_probe.stop(dry),
         "account_absent": lambda: run_write_probe.close_account(dry, local_database(given["unit"])),
     }
-    try:
-        result = states[given["state"]]()
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    values = {"password": result.password} if given["state"] == "prepared" else {}
-    if given["state"] in ("started", "stopped"):
-        values["report"] = result.report
-    module.exit_json(changed=result.changed, **values)
+    answer(module, states[given["state"]])
 
 
 if __name__ == "__main__":

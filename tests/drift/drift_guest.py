@@ -15,8 +15,7 @@ import libvirt
 from lxml import etree
 
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_compare import compare, echo_of
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_comparison import Comparison
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_compare import Comparison, compare, echo_of
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_flatten import flatten
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_merge import merge
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms

@@ -16,7 +16,7 @@ import pytest
 from drift_case import LEFT, RESTORED, Case
 from drift_guest import CONTAINER, MACHINE, Guest, Host
 
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_comparison import Comparison
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_compare import Comparison
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import macs_of
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_flatten import flatten
 

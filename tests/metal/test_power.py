@@ -87,7 +87,7 @@ def test_what_sushy_sets_is_what_we_read(place: t.Any) -> None:
         place.password,
     )
     for found in ({"bmc": place.emulator.bmc(place.password, uuid)}, {"vm": "two", "uri": place.uri}):
-        power, _warnings = run_power.read({**PLAIN, **found})
+        power = run_power.read({**PLAIN, **found})["power"]
         assert (power["state"], power["boot_device"]) == ("on", "pxe")
     ensure(state="off", bmc=place.emulator.bmc(place.password, "two"))
     assert "OFF" in place.emulator.client(f"print(system('{uuid}').power_state)", place.password)
@@ -113,7 +113,7 @@ def test_a_container_has_power_and_no_firmware(place: t.Any) -> None:
     try:
         for state in ("on", "cycle", "off"):
             assert ensure(vm="box", uri=place.lxc_uri, state=state).changed
-        power, _warnings = run_power.read({**PLAIN, "vm": "box", "uri": place.lxc_uri})
+        power = run_power.read({**PLAIN, "vm": "box", "uri": place.lxc_uri})["power"]
         assert power["supported"] == ["on", "off", "soft", "cycle"] and {each["reason"] for each in power["unsupported"]} == {"a container has no firmware"}
         for given in ({"boot_device": "pxe"}, {"boot_mode": "uefi"}):
             with pytest.raises(model_power.UnsupportedError, match="a container has no firmware"):
@@ -141,7 +141,7 @@ def test_invalid_input_ends_before_anything_is_changed(place: t.Any) -> None:
         assert raised.value.path and raised.value.hint  # type: ignore[attr-defined]
     assert not place.connection.lookupByUUIDString(uuid).isActive()
     result = run_power.read({**PLAIN, "bmc": {**bmc, "verify_ca": "false"}})
-    assert result[1] == (run_power.UNTRUSTED,)
+    assert result["warnings"] == (run_power.UNTRUSTED,)
     with pytest.raises(InputError, match="no VM named missing"):
         ensure(vm="missing", uri=place.uri, state="on")
 
@@ -231,4 +231,4 @@ def test_what_a_client_sets_is_left_alone_by_vm_define(place: t.Any) -> None:
     assert again.error is None and not again.changed
     found = read_vms(InfoRequest(uri=place.uri, names=["kept"], drift=True))[0]
     assert not found["drift"] and any("boot" in path for path in found["kept"])
-    assert run_power.read({**PLAIN, "bmc": place.emulator.bmc(place.password, uuid)})[0]["boot_device"] == "pxe"
+    assert run_power.read({**PLAIN, "bmc": place.emulator.bmc(place.password, uuid)})["power"]["boot_device"] == "pxe"

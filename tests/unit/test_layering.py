@@ -71,11 +71,13 @@ MAY_IMPORT: t.Mapping[str, t.AbstractSet[str]] = {
 #: The outside world: one door.
 ONLY_IO = {"libvirt", "libvirt_qemu", "subprocess", "socket", "pexpect", "paramiko", "fcntl"}
 #: Kinds without input and output, and what they may use beside the standard library.
-PURE: t.Mapping[str, t.AbstractSet[str]] = {"model": set(), "plan": set(), "xml": {"lxml", "jinja2", "markupsafe"}}
+PURE: t.Mapping[str, t.AbstractSet[str]] = {"model": {"yaml"}, "plan": set(), "xml": {"lxml", "jinja2", "markupsafe"}}
 IMPURE_MODULES = {"shutil", "tempfile", "glob", "urllib.request", "http", "multiprocessing", "select", "ssl"}
 IMPURE_CALLS = {"open", "os.open", "os.listdir", "os.remove", "os.unlink", "os.rename", "os.replace", "os.mkdir", "os.makedirs", "time.sleep"}
 COMMAND_CALLS = {"os.system", "os.popen", "os.execv", "os.execvp", "os.execve", "os.spawnv", "os.fork", "os.posix_spawn"}
 MODULE_EXITS = {"exit_json", "fail_json"}
+#: Ends modules.
+MODULE_END = pathlib.PurePosixPath("plugins/module_utils/_core/run_module.py")
 MAX_LINES = 400
 
 
@@ -185,7 +187,7 @@ def violations(source: str, path: str) -> list[str]:
                 bad(node.lineno, f"only io runs commands: {call}")
             if place.kind in PURE and call in IMPURE_CALLS:
                 bad(node.lineno, f"{place.kind} does no input or output: {call}")
-        if isinstance(node, ast.Attribute) and node.attr in MODULE_EXITS and place.kind != "modules":
+        if isinstance(node, ast.Attribute) and node.attr in MODULE_EXITS and place.kind != "modules" and where != MODULE_END:
             bad(node.lineno, f"only modules call {node.attr}")
     return found
 
@@ -220,7 +222,7 @@ MODULE = "plugins/modules/x.py"
     [
         (MODEL, f"from {UTILS}._vm.plan_status import x"),
         (MODEL, "from . import plan_status"),
-        (MODEL, "import yaml"),
+        (MODEL, "import lxml"),
         (MODEL, "open('/etc/passwd')"),
         (PLAN, f"import {UTILS}._core.io_command"),
         (PLAN, "import ansible.module_utils.basic"),

@@ -63,12 +63,10 @@ class EdgeResult:
     not_after: str | None = None
     fingerprint: str | None = None
 
-    def as_dict(self) -> dict[str, t.Any]:
-        """Return keyword arguments for ``exit_json``."""
-        result = {key: list(value) if isinstance(value, tuple) else value for key, value in dataclasses.asdict(self).items()}
-        # warnings are passed to AnsibleModule.warn, not returned
-        del result["warnings"]
-        return result
+    def as_result(self) -> dict[str, t.Any]:
+        """Return the result of the module."""
+        diff = {"before": "", "after": "".join(f"{action}\n" for action in self.actions)}
+        return {**dataclasses.asdict(self), "actions": list(self.actions), "diff": diff}
 
 
 def ensure(request: EdgeRequest, *, check_mode: bool, now: float | None = None) -> EdgeResult:

@@ -10,7 +10,7 @@ import ipaddress
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_fields
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, shown
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_networks
 
 INGRESS, EGRESS = "ingress", "egress"
@@ -69,9 +69,7 @@ def parse_subnet(value: t.Any, network: str, external: bool, path: str) -> Subne
     dhcp = value.get("dhcp", not external)
     if not isinstance(dhcp, bool):
         raise InputError(f"expected a boolean, got {shown(dhcp)}.", f"{path}.dhcp", "Use true or false.")
-    dns = value.get("dns") or ()
-    if not isinstance(dns, (list, tuple)):
-        raise InputError(f"expected a list, got {kind_of(dns)}.", f"{path}.dns", "Write a list of addresses.")
+    dns = model_fields.sequence(value.get("dns"), f"{path}.dns", "Write a list of addresses.")
     servers = tuple(str(_any_address(one, f"{path}.dns[{index}]")) for index, one in enumerate(dns))
     return Subnet(path, str(value.get("name") or network), cidr, gateway, dhcp, pool, servers)
 

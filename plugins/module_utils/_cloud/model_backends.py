@@ -13,7 +13,7 @@ import typing as t
 import uuid
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_fields
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, shown
 
 PREFIX = "cinder_volume_backends"
 FOLDER = "/etc/cinder"
@@ -69,9 +69,8 @@ def parse(value: t.Any, site: Site) -> tuple[Backend, ...]:
     :arg value: name → mapping with ``type``, the keys of the type, and ``settings``, further options of the driver.
     :raises InputError: with the path of the invalid value.
     """
-    if not isinstance(value, t.Mapping):
-        raise InputError(f"expected a mapping, got {kind_of(value)}.", PREFIX, "Write NAME: {type: rbd, ...}.")
-    found = tuple(_backend(str(name), entry, f"{PREFIX}.{name}", site) for name, entry in value.items())
+    entries = model_fields.mapping(value, PREFIX, "Write NAME: {type: rbd, ...}.")
+    found = tuple(_backend(name, entry, f"{PREFIX}.{name}", site) for name, entry in entries.items())
     used: dict[tuple[str, str], str] = {}
     for one in found:
         for server in one.servers:
@@ -92,14 +91,11 @@ def warnings(value: t.Any, site: Site, server: str) -> list[str]:
 def _backend(name: str, entry: t.Any, path: str, site: Site) -> Backend:
     if not _NAME.match(name) or name in _NOT_NAMES or name.startswith("oslo_"):
         raise InputError(f"{shown(name)} is not a valid name of a backend.", path, "Use up to 32 lower-case letters, digits, hyphens and underscores.")
-    if not isinstance(entry, t.Mapping):
-        raise InputError(f"expected a mapping, got {kind_of(entry)}.", path, "Write a mapping with type and the keys of the type.")
+    entry = model_fields.mapping(entry, path, "Write a mapping with type and the keys of the type.")
     kind = model_fields.choice(entry.get("type"), tuple(_TYPES), f"{path}.type")
     keys, make = _TYPES[kind]
     model_fields.check_known(entry, ("type", "settings", *keys), path, "")
-    more = entry.get("settings") or {}
-    if not isinstance(more, t.Mapping):
-        raise InputError(f"expected a mapping, got {kind_of(more)}.", f"{path}.settings", "Write OPTION: VALUE, as in a section of cinder.conf.")
+    more = model_fields.mapping(entry.get("settings"), f"{path}.settings", "Write OPTION: VALUE, as in a section of cinder.conf.")
     found = make(name, entry, path, site)
     own = {"volume_backend_name": name, **({"backend_host": "shared"} if found.shared else {})}
     for key in more:

@@ -156,9 +156,7 @@ def parse(lists: t.Mapping[str, t.Any]) -> Declared:
     found: dict[str, t.Any] = {}
     for kind in KINDS:
         path = f"{PREFIX}{kind}"
-        value = lists.get(kind) or []
-        if not isinstance(value, (list, tuple)):
-            raise InputError(f"expected a list, got {kind_of(value)}.", path, "Write a list, also for one entry.")
+        value = model_fields.sequence(lists.get(kind), path, "Write a list, also for one entry.")
         found[kind] = tuple(_PARSERS[kind](entry, f"{path}[{index}]") for index, entry in enumerate(value))
         _unique(found[kind])
     return Declared(**found)
@@ -211,17 +209,13 @@ def flag(entry: t.Mapping[str, t.Any], key: str, path: str, default: bool = Fals
 
 def names(entry: t.Mapping[str, t.Any], key: str, path: str) -> tuple[str, ...]:
     """Return an optional list of names."""
-    value = entry.get(key) or ()
-    if not isinstance(value, (list, tuple)):
-        raise InputError(f"expected a list, got {kind_of(value)}.", f"{path}.{key}", "Write a list of names.")
+    value = model_fields.sequence(entry.get(key), f"{path}.{key}", "Write a list of names.")
     return tuple(name_of(one, f"{path}.{key}[{index}]") for index, one in enumerate(value))
 
 
 def _properties(entry: t.Mapping[str, t.Any], path: str) -> dict[str, str]:
-    value = entry.get("properties") or {}
-    if not isinstance(value, t.Mapping):
-        raise InputError(f"expected a mapping, got {kind_of(value)}.", f"{path}.properties", "Write NAME: VALUE.")
-    return {str(key): str(one).lower() if isinstance(one, bool) else str(one) for key, one in value.items()}
+    value = model_fields.mapping(entry.get("properties"), f"{path}.properties", "Write NAME: VALUE.")
+    return {key: str(one).lower() if isinstance(one, bool) else str(one) for key, one in value.items()}
 
 
 def _size(entry: t.Mapping[str, t.Any], key: str, unit: int, path: str, required: bool = False) -> int:
@@ -248,10 +242,6 @@ def _project(value: t.Any, path: str) -> Project:
         else:
             found[key] = model_fields.number(limit, -1, -1, _MOST, f"{here}.{key}")
     return Project(path, name, text(entry, "description", path), found)
-
-
-def _role(value: t.Any, path: str) -> str:
-    return name_of(value, path)
 
 
 def _user(value: t.Any, path: str) -> User:
@@ -309,9 +299,7 @@ def _network(value: t.Any, path: str) -> Net:
     external = flag(entry, "external", path)
     if external and not kind:
         raise InputError("requires a provider network.", f"{path}.external", "Set type: flat or type: vlan.")
-    given = entry.get("subnets") or ()
-    if not isinstance(given, (list, tuple)):
-        raise InputError(f"expected a list, got {kind_of(given)}.", f"{path}.subnets", "Write a list, also for one subnet.")
+    given = model_fields.sequence(entry.get("subnets"), f"{path}.subnets", "Write a list, also for one subnet.")
     subnets = tuple(model_addresses.parse_subnet(one, name, external, f"{path}.subnets[{index}]") for index, one in enumerate(given))
     mtu = model_fields.number(entry.get("mtu"), 0, 68, 65535, f"{path}.mtu")
     return Net(path, name, text(entry, "project", path), kind, physical, vlan, external, flag(entry, "shared", path), mtu, subnets)
@@ -324,9 +312,7 @@ def _router(value: t.Any, path: str) -> Router:
 
 def _security_group(value: t.Any, path: str) -> SecurityGroup:
     entry, name = _opened(value, ("project", "description", "rules"), path)
-    given = entry.get("rules") or ()
-    if not isinstance(given, (list, tuple)):
-        raise InputError(f"expected a list, got {kind_of(given)}.", f"{path}.rules", "Write a list, also for one rule.")
+    given = model_fields.sequence(entry.get("rules"), f"{path}.rules", "Write a list, also for one rule.")
     rules = tuple(model_addresses.parse_rule(one, f"{path}.rules[{index}]") for index, one in enumerate(given))
     return SecurityGroup(path, name, text(entry, "project", path), text(entry, "description", path), rules)
 
@@ -351,7 +337,7 @@ def _volume_type(value: t.Any, path: str) -> VolumeType:
 
 _PARSERS: t.Mapping[str, t.Callable[[t.Any, str], t.Any]] = {
     "projects": _project,
-    "roles": _role,
+    "roles": name_of,
     "users": _user,
     "flavors": _flavor,
     "images": _image,

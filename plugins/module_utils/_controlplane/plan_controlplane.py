@@ -33,9 +33,9 @@ OK, WIP, DEGRADED, UNKNOWN, DOWN = "ok", "wip", "degraded", "unknown", "down"
 STATES = (OK, WIP, DEGRADED, UNKNOWN, DOWN)
 Members = t.Mapping[str, t.Sequence[str]]
 Looks = t.Mapping[str, t.Optional[t.Mapping[str, t.Any]]]
-#: URL path by scheme and port.
 _FALSE = ("false", "no", "off", "0")
 _TRUE = ("true", "yes", "on", "1")
+#: URL path by scheme and port.
 _PATHS = {("https", 5000): "/v3", ("http", 5000): "/v3"}
 
 

@@ -47,6 +47,30 @@ def number(value: t.Any, default: int, least: int, most: int, path: str) -> int:
     return found
 
 
+def mapping(value: t.Any, path: str, hint: str) -> dict[str, t.Any]:
+    """Return a mapping with text keys, an empty one for an empty value.
+
+    :raises InputError: any other value.
+    """
+    if value in (None, ""):
+        return {}
+    if not isinstance(value, t.Mapping):
+        raise InputError(f"expected a mapping, got {kind_of(value)}.", path, hint)
+    return {str(key): entry for key, entry in value.items()}
+
+
+def sequence(value: t.Any, path: str, hint: str) -> list[t.Any]:
+    """Return a list, an empty one for an empty value.
+
+    :raises InputError: any other value, also text.
+    """
+    if value in (None, ""):
+        return []
+    if isinstance(value, (str, bytes, t.Mapping)) or not isinstance(value, t.Sequence):
+        raise InputError(f"expected a list, got {kind_of(value)}.", path, hint)
+    return list(value)
+
+
 def near_miss(name: t.Any, known: t.Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the most similar of some names, ``None`` if none is similar or if the name is one of them.
 

@@ -5,8 +5,8 @@
 """Masking of secrets in configuration text for diffs and logs.
 
 In known formats (YAML, ini files of NetworkManager and systemd) a value is a secret because of the
-keys above it; in any text because of its own format, or the word before it. In doubt it is masked:
-the result is only displayed and never parsed.
+keys above it; in any text because of its own format, or the word before it. In doubt it is masked, such as the whole of
+a YAML file that cannot be parsed: the result is only displayed and never parsed.
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ def mask_text(text: str, path: str = "", found: set[str] | None = None) -> str:
     found = set() if found is None else found
     text = _PEM.sub(rf"\1{MASK}\2", text)
     if path.endswith(_YAML):
-        from ansible_collections.reduced.footprint.plugins.module_utils._core import model_yaml_scan
-
-        text = _mask_spans(text, [(start, end) for keys, start, end in model_yaml_scan.scalars(text) if _below_secret(keys)], found)
+        text = _mask_yaml(text, found)
     elif path.startswith(_INI) or path.endswith(_INI_ENDS):
         text = _mask_ini(text, found)
     for pattern in (_GIVEN, _STATED):
@@ -92,13 +90,16 @@ def _redact(value: t.Any, known: re.Pattern[str] | None, path: str) -> t.Any:
     return mask_text(known.sub(MASK, value) if known else value, path)
 
 
-def _below_secret(keys: t.Sequence[str]) -> bool:
+def _mask_yaml(text: str, values: set[str]) -> str:
+    from ansible_collections.reduced.footprint.plugins.module_utils._core import model_yaml_scan
+
+    try:
+        # the mask itself would be an alias
+        found = model_yaml_scan.scalars(text.replace(MASK, "x" * len(MASK)))
+    except (ImportError, ValueError):
+        return MASK
     # a mapping below such a name may contain anything, such as WireGuard keys or a user with a password
-    return any(is_secret(key) for key in keys)
-
-
-def _mask_spans(text: str, spans: t.Sequence[tuple[int, int]], values: set[str]) -> str:
-    for start, end in sorted(spans, reverse=True):
+    for unused, start, end in sorted((one for one in found if any(is_secret(key) for key in one[0])), key=lambda one: -one[1]):
         values.update(_VALUE.findall(text[start:end])[:1])
         text = text[:start] + MASK + text[end:]
     return text

@@ -6,8 +6,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
+
+_AT = re.compile(r"\A\d{8}T\d{6}Z\Z")
 
 
 def utc(seconds: float | None = None) -> str:
@@ -21,3 +26,13 @@ def utc(seconds: float | None = None) -> str:
 def dated(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return a mapping with its times ``at``, ``started`` and ``ended``, Unix seconds or ``None``, as timestamps."""
     return {**entry, **{key: utc(entry[key]) for key in ("at", "started", "ended") if entry.get(key) is not None}}
+
+
+def parse_time(value: t.Any, path: str) -> str:
+    """Return a time in the form that is part of file names.
+
+    :raises InputError: any other value.
+    """
+    if not isinstance(value, str) or not _AT.match(value):
+        raise model_errors.InputError(f"{model_errors.shown(value)} is not a time.", path, "Write a time such as 20261125T190000Z.")
+    return value

@@ -10,6 +10,7 @@ import dataclasses
 import time
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_changes import Changes
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import NO_UUID
@@ -40,16 +41,6 @@ class MemberRequest:
     uuid: str | None = None
     config_files: tuple[str, ...] = ()
     wait_timeout: float = 600
-
-
-@dataclasses.dataclass(frozen=True)
-class MemberResult:
-    """Actions that were taken, or in check mode would be, and the member's state before and after."""
-
-    changed: bool
-    actions: tuple[str, ...]
-    before: t.Mapping[str, t.Any]
-    after: t.Mapping[str, t.Any]
 
 
 def local_database(unit: str, datadir: str = "/var/lib/mysql") -> MariaDb:
@@ -145,7 +136,7 @@ def _number(value: str | None) -> int:
         return -1
 
 
-def ensure(request: MemberRequest, database: MariaDb, *, check_mode: bool, sleep: t.Callable[[float], None] = time.sleep) -> MemberResult:
+def ensure(request: MemberRequest, database: MariaDb, *, check_mode: bool, sleep: t.Callable[[float], None] = time.sleep) -> Changes:
     """Make a member join the cluster, or start the cluster with it, and wait until it is ready.
 
     :raises RefusedError: the member belongs to another cluster.
@@ -154,14 +145,14 @@ def ensure(request: MemberRequest, database: MariaDb, *, check_mode: bool, sleep
     before = look(database, recover=False)
     actions = _plan(request, before, database)
     if not before["installed"] and check_mode:
-        return MemberResult(True, actions, before, before)
+        return Changes(actions, before, before)
     if before["running"] and request.uuid and before["cluster_uuid"] not in (None, request.uuid):
         raise RefusedError(
             f"this member belongs to the cluster {before['cluster_uuid']}, not to {request.uuid}.",
             hint="Move the data directory away if it is not needed.",
         )
     if check_mode:
-        return MemberResult(bool(actions), actions, before, before)
+        return Changes(actions, before, before)
     verbs = {
         "bootstrap": lambda: _bootstrap(database, request.uuid),
         "reform": database.reform,
@@ -171,7 +162,7 @@ def ensure(request: MemberRequest, database: MariaDb, *, check_mode: bool, sleep
     for action in actions:
         verbs[action]()
     after = _wait(request, database, sleep)
-    return MemberResult(bool(actions), actions, before, after)
+    return Changes(actions, before, after)
 
 
 def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], database: MariaDb) -> tuple[str, ...]:

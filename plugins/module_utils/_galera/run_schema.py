@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_changes import Changes
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_sql_accounts import (
@@ -21,20 +21,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_sql
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class SchemaResult:
-    """Actions that were taken, or in check mode would be, as text without secrets."""
-
-    changed: bool
-    actions: tuple[str, ...]
-
-
-def ensure_schema(databases: t.Any, users: t.Any, unit: str, *, check_mode: bool) -> SchemaResult:
+def ensure_schema(databases: t.Any, users: t.Any, unit: str, *, check_mode: bool) -> Changes:
     """Call :func:`ensure` with the server of this host."""
     return ensure(databases, users, MariaDb(unit), check_mode=check_mode)
 
 
-def ensure(databases: t.Any, users: t.Any, database: MariaDb, *, check_mode: bool) -> SchemaResult:
+def ensure(databases: t.Any, users: t.Any, database: MariaDb, *, check_mode: bool) -> Changes:
     """Create missing databases, users and grants.
 
     :raises InputError: invalid name or privilege.
@@ -52,7 +44,7 @@ def ensure(databases: t.Any, users: t.Any, database: MariaDb, *, check_mode: boo
     if not check_mode:
         for statement in statements:
             database.query(f"SET SESSION sql_mode = ''; {statement.sql};")
-    return SchemaResult(bool(statements), tuple(statement.what for statement in statements))
+    return Changes(tuple(statement.what for statement in statements))
 
 
 def _read(accounts: t.Sequence[Account], database: MariaDb) -> tuple[tuple[str, ...], dict[str, Existing]]:

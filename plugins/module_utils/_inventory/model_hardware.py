@@ -10,7 +10,7 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, choice, number, parse_mac
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, choice, number, parse_mac, sequence
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_size
 
 UEFI, BIOS = "uefi", "bios"
@@ -85,12 +85,7 @@ def parse(entry: t.Any, path: str) -> Hardware:
 
 
 def _entries(entry: t.Mapping[str, t.Any], key: str, path: str) -> list[tuple[t.Any, str]]:
-    value = entry.get(key)
-    if value is None:
-        return []
-    if not isinstance(value, (list, tuple)):
-        raise InputError(f"is {kind_of(value)}, not a list.", f"{path}.{key}", _EXAMPLE)
-    return [(one, f"{path}.{key}[{position}]") for position, one in enumerate(value)]
+    return [(one, f"{path}.{key}[{position}]") for position, one in enumerate(sequence(entry.get(key), f"{path}.{key}", _EXAMPLE))]
 
 
 def _disk(entry: t.Any, path: str) -> Disk:

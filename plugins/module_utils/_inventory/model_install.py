@@ -10,8 +10,8 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of, shown
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, ipv4, number, parse_mac
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, ipv4, number, parse_mac, sequence
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import GIB, parse_size, size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import model_authorized_keys
 
@@ -87,7 +87,7 @@ def parse(entry: t.Any, name: str, address: t.Any, path: str = "install", known:
         hostname,
         own,
         _gateway(network.get("gateway"), own, f"{where}.gateway"),
-        tuple(ipv4(one, f"{where}.dns[{position}]") for position, one in enumerate(_list(network.get("dns"), f"{where}.dns", "Write [192.0.2.1]."))),
+        tuple(ipv4(one, f"{where}.dns[{position}]") for position, one in enumerate(sequence(network.get("dns"), f"{where}.dns", "Write [192.0.2.1]."))),
         _mac(network.get("mac"), known, f"{where}.mac"),
         _keys(entry.get("keys"), f"{path}.keys"),
     )
@@ -174,18 +174,10 @@ def _mac(value: t.Any, known: Known, path: str) -> str:
 
 
 def _keys(value: t.Any, path: str) -> tuple[str, ...]:
-    found = _list(value, path, "Write a list with the lines of .pub files.")
+    found = sequence(value, path, "Write a list with the lines of .pub files.")
     if not found:
         raise InputError("is required: the system has no password.", path, "Add the public ssh keys of the operators.")
     return model_authorized_keys.parse(found, path)
-
-
-def _list(value: t.Any, path: str, hint: str) -> list[t.Any]:
-    if value is None:
-        return []
-    if not isinstance(value, (list, tuple)):
-        raise InputError(f"is {kind_of(value)}, not a list.", path, hint)
-    return list(value)
 
 
 def servers(

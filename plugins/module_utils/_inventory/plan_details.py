@@ -11,7 +11,8 @@ import ipaddress
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, kind_of, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import mapping, sequence
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_json_text import parse_json
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.model_inventory import Layer
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import nic_mac
@@ -32,9 +33,7 @@ def parse_defaults(value: t.Any, path: str) -> Layer:
 
     :raises InputError: it is not a mapping, or has a key that describes one VM only.
     """
-    values = {} if value is None else value
-    if not isinstance(values, t.Mapping):
-        raise InputError(f"is {kind_of(values)}, not a mapping.", path, "Write the common keys of the VMs, e.g. {ram: 4, nics: [{bridge: br-admin}]}.")
+    values = mapping(value, path, "Write the common keys of the VMs, e.g. {ram: 4, nics: [{bridge: br-admin}]}.")
     for key in _OWN:
         if key in values:
             raise InputError("is different for each VM.", f"{path}.{key}", "Write it in the entries of vms.")
@@ -120,9 +119,8 @@ def _network(values: t.Mapping[str, t.Any], network: t.Mapping[str, t.Any], path
             raise InputError(f"{gateway} is the address of the VM itself.", f"{path}.gateway", "Correct the gateway or the address.")
         device["routes"] = [{"to": "0.0.0.0/0" if interface.version == 4 else "::/0", "via": gateway}]
     if network["nameservers"] not in _EMPTY:
-        if not isinstance(network["nameservers"], (list, tuple)):
-            raise InputError(f"is {kind_of(network['nameservers'])}, not a list.", f"{path}.nameservers", "Write a list of addresses, e.g. [192.0.2.1].")
-        device["nameservers"] = {"addresses": [_address(one, f"{path}.nameservers[{index}]") for index, one in enumerate(network["nameservers"])]}
+        servers = sequence(network["nameservers"], f"{path}.nameservers", "Write a list of addresses, e.g. [192.0.2.1].")
+        device["nameservers"] = {"addresses": [_address(one, f"{path}.nameservers[{index}]") for index, one in enumerate(servers)]}
     return str(interface.ip), {"version": 2, "ethernets": {"nic0": device}}
 
 

@@ -14,7 +14,8 @@ import pathlib
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, Problems, RefusedError, kind_of
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, Problems, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import mapping
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_json_text import parse_json
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_secret import DIRECTORY, environment_name
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_WITNESS
@@ -78,11 +79,9 @@ def parse_servers(value: t.Any, path: str = "servers", vm_defaults: t.Any = None
     """
     found = problems or Problems()
     common = found.call(plan_details.parse_defaults, vm_defaults, "vm_defaults") or plan_details.Layer("vm_defaults", {})
-    if value is not None and not isinstance(value, t.Mapping):
-        raise InputError(f"expected a mapping, got {kind_of(value)}.", path, "Write each server as NAME: {ansible_host: …, roles: [virt]}.")
     servers = []
-    for name, entry in (value or {}).items():
-        one = found.call(server, str(name), entry, f"{path}.{name}")
+    for name, entry in mapping(value, path, "Write each server as NAME: {ansible_host: …, roles: [virt]}.").items():
+        one = found.call(server, name, entry, f"{path}.{name}")
         own = found.call(plan_details.parse_defaults, entry.get("vm_defaults"), f"{path}.{name}.vm_defaults") if one and entry else common
         if one and own:
             servers.append(dataclasses.replace(one, defaults=(own, common) if own is not common else (common,)))
@@ -99,10 +98,8 @@ def server(name: str, entry: t.Any, path: str, more_roles: t.Sequence[str] = (),
     :raises InputError: roles are not a list of names, or an invalid ``bmc`` or ``hardware``.
     :raises RefusedError: ``bmc`` has the address of the server itself.
     """
-    entry = {} if entry is None else entry
-    if not isinstance(entry, t.Mapping):
-        raise InputError(f"expected a mapping, got {kind_of(entry)}.", path, "Write the server's variables as a mapping.")
-    variables = {str(key): value for key, value in entry.items() if key not in ("roles", "node_roles", "vms", "vm_defaults")}
+    entry = mapping(entry, path, "Write the server's variables as a mapping.")
+    variables = {key: value for key, value in entry.items() if key not in ("roles", "node_roles", "vms", "vm_defaults")}
     key = "roles" if "roles" in entry else "node_roles"
     roles = entry.get(key) or ()
     roles = (roles,) if isinstance(roles, str) else roles

@@ -6,23 +6,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_changes import Changes
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._keystone.io_keystone import Keystone, NotAnswering
 from ansible_collections.reduced.footprint.plugins.module_utils._keystone.plan_keystone import Identity, why_bootstrap
 
 _PAUSE = 1.0
-
-
-@dataclasses.dataclass(frozen=True)
-class BootstrapResult:
-    """Actions that were taken, or in check mode would be."""
-
-    changed: bool
-    actions: tuple[str, ...]
 
 
 def wanted(raw: t.Mapping[str, t.Any]) -> Identity:
@@ -45,7 +37,7 @@ def ensure(
     check_mode: bool,
     wait_timeout: float = 60,
     sleep: t.Callable[[float], None] = time.sleep,
-) -> BootstrapResult:
+) -> Changes:
     """Query the service for what is missing, and bootstrap it if needed.
 
     :arg wait_timeout: seconds to wait for a service that is starting.
@@ -59,7 +51,7 @@ def ensure(
         # before the first run the service does not exist: everything would be created
         missing = why_bootstrap(identity, None)
     if not missing or check_mode:
-        return BootstrapResult(bool(missing), missing)
+        return Changes(missing)
     keystone.bootstrap(
         password,
         {
@@ -73,7 +65,7 @@ def ensure(
     still = _missing(identity, password, keystone, wait_timeout, sleep)
     if still:
         raise BackendError(f"still required after keystone-manage bootstrap: {'; '.join(still)}.", hint="Check `journalctl -u keystone` on the host.")
-    return BootstrapResult(True, missing)
+    return Changes(missing)
 
 
 def _missing(identity: Identity, password: str, keystone: Keystone, wait_timeout: float, sleep: t.Callable[[float], None]) -> tuple[str, ...]:

@@ -33,7 +33,8 @@ class Result(t.NamedTuple):
     def as_result(self) -> dict[str, t.Any]:
         """Return the result of the module."""
         found = {"device": self.device, "state": self.state, "layout": list(self.layout)}
-        return {"changed": self.changed, "actions": list(self.actions), "installation": found, "host_key": self.host_key}
+        diff = {"before": "", "after": "".join(f"{action}\n" for action in self.actions)}
+        return {"changed": self.changed, "actions": list(self.actions), "installation": found, "host_key": self.host_key, "diff": diff}
 
 
 def apply(params: t.Mapping[str, t.Any], check_mode: bool, backend: t.Any = io_install) -> Result:

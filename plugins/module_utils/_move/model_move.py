@@ -11,9 +11,11 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import number
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import KIB, parse_rate
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 
+_MOST = 10**9
 AUTO, LIVE, COPY = "auto", "live", "copy"
 
 DISK, STATE = "disk", "state"
@@ -87,13 +89,13 @@ def parse_spec(params: t.Mapping[str, t.Any]) -> MoveSpec:
         uri=params.get("uri"),
         destination_uri=params.get("destination_uri") or params.get("uri"),
         method=params.get("method") or AUTO,
-        shutdown_timeout=_number(params.get("shutdown_timeout"), 120, 1, "shutdown_timeout"),
+        shutdown_timeout=number(params.get("shutdown_timeout"), 120, 1, _MOST, "shutdown_timeout"),
         force=bool(params.get("force")),
         max_downtime=_seconds(params.get("max_downtime"), 1.0, "max_downtime"),
-        max_passes=_number(params.get("max_passes"), 5, 0, "max_passes"),
+        max_passes=number(params.get("max_passes"), 5, 0, _MOST, "max_passes"),
         bandwidth_limit=-(-parse_rate(params.get("bandwidth_limit"), "bandwidth_limit") // KIB),
-        live_timeout=_number(params.get("live_timeout"), 3600, 1, "live_timeout"),
-        start_timeout=_number(params.get("start_timeout"), 60, 1, "start_timeout"),
+        live_timeout=number(params.get("live_timeout"), 3600, 1, _MOST, "live_timeout"),
+        start_timeout=number(params.get("start_timeout"), 60, 1, _MOST, "start_timeout"),
     )
 
 
@@ -108,21 +110,13 @@ def _parse_destination(entry: t.Mapping[str, t.Any]) -> Destination:
         if not _HOST_KEY.match(str(key).strip()):
             raise InputError("is not a valid public ssh host key.", f"destination.host_keys[{index}]", "Use the content of its /etc/ssh/ssh_host_*_key.pub.")
         keys.append(" ".join(str(key).split()[:2]))
-    port = _number(entry.get("port"), 22, 1, "destination.port", 65535)
+    port = number(entry.get("port"), 22, 1, 65535, "destination.port")
     return Destination(str(host), parse_name(entry.get("name") or _as_name(str(host)), "destination.name"), port, tuple(keys))
 
 
 def _as_name(host: str) -> str:
     """Convert the address of a host to a name: IPv6 addresses contain characters that names must not have."""
     return re.sub(r"[^A-Za-z0-9._-]", "-", host).strip("-.") or "destination"
-
-
-def _number(value: t.Any, default: int, least: int, path: str, most: int = 10**9) -> int:
-    if value is None:
-        return default
-    if not least <= int(value) <= most:
-        raise InputError(f"{value} is not between {least} and {most}.", path, f"Use a number from {least} to {most}.")
-    return int(value)
 
 
 def _seconds(value: t.Any, default: float, path: str) -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
@@ -18,7 +17,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_sche
 RETIRING, RETIRED, COMPLETED = "retiring", "retired", "completed"
 #: Added to the names of disks that are kept, followed by the time of the replacement.
 SUFFIX = ".replaced-"
-_AT = re.compile(r"\A\d{8}T\d{6}Z\Z")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,13 +59,3 @@ def parse_replacement(text: str, place: t.Any) -> Replacement:
         return Replacement(**values, disks=tuple(str(path) for path in found.get("disks") or ()))
     except (ValueError, TypeError, KeyError) as error:
         raise model_errors.BackendError(f"{place} is not a record of a replacement.", hint="Remove it after you checked where the VM runs.") from error
-
-
-def parse_time(value: t.Any, path: str) -> str:
-    """Return the time that identifies a replacement.
-
-    :raises InputError: any other value.
-    """
-    if not isinstance(value, str) or not _AT.match(value):
-        raise model_errors.InputError(f"{model_errors.shown(value)} is not a time.", path, "Write a time such as 20261125T190000Z.")
-    return value

@@ -20,7 +20,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_jour
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item, MoveSpec
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import LINK_LOST
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.xml_moved import NAMESPACE, PREFIX, mark_text, strip_mark
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.xml_moved import NAMESPACE, PREFIX, mark_text
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, text_of
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner, run_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import OWNER, Record, record_from
@@ -209,7 +210,7 @@ class Context:
         """Return the VM's definition for the destination: the one on the source without the mark."""
         with DomainHost(self.uri) as host:
             document = parse(host.config_xml(self.uuid))
-        strip_mark(document)
+        xml_metadata.strip(document, NAMESPACE)
         return text_of(document)
 
 

@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import parse_time
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look, io_replacement
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_replacement import (
     COMPLETED,
@@ -20,7 +21,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_repl
     RETIRING,
     SUFFIX,
     Replacement,
-    parse_time,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost, DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata

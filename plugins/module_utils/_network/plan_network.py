@@ -13,9 +13,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._network import model_network
 from ansible_collections.reduced.footprint.plugins.module_utils._network.model_network import Bond, Bridge, Device, Layout, Link, Profile, Vlan, Wanted
 from ansible_collections.reduced.footprint.plugins.module_utils._network.model_request import places
-from ansible_collections.reduced.footprint.plugins.module_utils._network.plan_compare import compare
 
 _USUAL_MTU = 1500
+_HINT = "Change it with the tool that created it, or use another name."
 _KINDS = {Bond: model_network.BOND, Vlan: model_network.VLAN, Bridge: model_network.BRIDGE}
 # some kernels lack these modules; bridges are required on virt hosts anyway
 _MODULES = {model_network.BOND: "bonding", model_network.VLAN: "8021q"}
@@ -26,7 +26,56 @@ def missing(wanted: Wanted, links: t.Mapping[str, Link]) -> list[tuple[t.Any, st
 
     :raises RefusedError: an existing device of that name differs from the request.
     """
-    return [(entry, path) for entry, path in places(wanted) if compare(entry, path, links)]
+    return [(entry, path) for entry, path in places(wanted) if _is_missing(entry, path, links)]
+
+
+def _is_missing(entry: t.Any, path: str, links: t.Mapping[str, Link]) -> bool:
+    """Return whether the entry is missing; ``False`` if it exists and matches.
+
+    Omitted options are not compared. A bridge may have more ports, for example those of guests.
+
+    :raises RefusedError: an existing device of that name differs.
+    """
+    link = links.get(entry.name)
+    if link is None:
+        return True
+    kind = _KINDS[type(entry)]
+    if link.kind != kind:
+        raise RefusedError(f"{entry.name} exists and is not a {kind}.", f"{path}.name", "Use another name.")
+    if isinstance(entry, Vlan):
+        _check_option(entry.name, "link", link.lower, entry.link, path)
+    else:
+        for index, port in enumerate(entry.ports):
+            if port not in link.ports:
+                there = ", ".join(link.ports) or "none"
+                raise RefusedError(f"{entry.name} exists without the port {port} (its ports: {there}).", f"{path}.ports[{index}]", _HINT)
+    for option, found, wanted in _settings(entry, link):
+        _check_option(entry.name, option, found, wanted, path)
+    return False
+
+
+def _settings(entry: t.Any, link: Link) -> list[tuple[str, t.Any, t.Any]]:
+    current = link.settings
+    if isinstance(entry, Vlan):
+        return [("id", current.get("id"), entry.id), ("mtu", link.mtu, entry.mtu)]
+    if isinstance(entry, Bridge):
+        return [
+            ("stp", bool(current.get("stp_state")), entry.stp),
+            ("vlan_filtering", bool(current.get("vlan_filtering")), entry.vlan_filtering),
+            ("mtu", link.mtu, entry.mtu),
+        ]
+    return [
+        ("mode", current.get("mode"), entry.mode),
+        ("lacp_rate", current.get("ad_lacp_rate"), entry.lacp_rate),
+        ("hash_policy", current.get("xmit_hash_policy"), entry.hash_policy),
+        ("primary", current.get("primary"), entry.primary),
+        ("mtu", link.mtu, entry.mtu),
+    ]
+
+
+def _check_option(name: str, option: str, found: t.Any, wanted: t.Any, path: str) -> None:
+    if wanted is not None and found != wanted:
+        raise RefusedError(f"{name} exists with {option} {found}, not {wanted}.", f"{path}.{option}", _HINT)
 
 
 def touched(wanted: Wanted, links: t.Mapping[str, Link]) -> tuple[str, ...]:

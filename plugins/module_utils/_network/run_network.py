@@ -40,10 +40,6 @@ class NetworkResult:
     addresses: dict[str, list[str]]
     diff: list[dict[str, str]]
 
-    def as_dict(self) -> dict[str, t.Any]:
-        """Return the result as keyword arguments for ``exit_json``."""
-        return dataclasses.asdict(self)
-
 
 def bring(request: NetworkRequest, *, check_mode: bool, backend: t.Any = io_network, trial: t.Any = io_trial) -> NetworkResult:
     """Start the change, or confirm a started one; changes nothing if all devices exist.

@@ -10,6 +10,7 @@ import dataclasses
 import time
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_changes import Changes
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._ovn.io_ovn import OvnDatabase, newest
@@ -38,15 +39,6 @@ class Step:
     kick: tuple[str, ...] = ()
     restart: bool = False
     upgrade: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Result:
-    """Actions that were taken, or in check mode would be, and the state before and after."""
-
-    actions: tuple[str, ...]
-    before: t.Mapping[str, t.Any]
-    after: t.Mapping[str, t.Any]
 
 
 def parse_steps(value: t.Mapping[str, t.Any], path: str = "steps") -> dict[str, Step]:
@@ -110,7 +102,7 @@ def ensure(
     config_files: t.Sequence[str] = (),
     wait_timeout: float = 60,
     sleep: t.Callable[[float], None] = time.sleep,
-) -> Result:
+) -> Changes:
     """Take the steps of a member, start its servers and wait until they follow a leader.
 
     :arg address: its address for peers.
@@ -131,8 +123,8 @@ def ensure(
             if "create" in todo or "force" in todo:
                 databases[name].initialize()
     if check_mode or not actions:
-        return Result(tuple(actions), before, before)
-    return Result(tuple(actions), before, {name: _probe(database) for name, database in databases.items()})
+        return Changes(tuple(actions), before, before)
+    return Changes(tuple(actions), before, {name: _probe(database) for name, database in databases.items()})
 
 
 def _plan(step: Step, facts: t.Mapping[str, t.Any], database: OvnDatabase, local: str) -> list[str]:

@@ -45,14 +45,12 @@ class PowerResult(t.NamedTuple):
     after: model_power.Power
     warnings: tuple[str, ...] = ()
 
-    def diff(self) -> dict[str, str]:
-        """Return the settings that changed, as texts."""
-        texts = ["".join(f"{key}: {value}\n" for key, value in _settings(each).items()) for each in (self.before, self.after)]
-        return {"before": texts[0], "after": texts[1]}
-
-
-def _settings(power: model_power.Power) -> dict[str, t.Any]:
-    return {"state": power.state, "boot_device": power.boot_device, "boot_once": power.boot_once, "boot_mode": power.boot_mode}
+    def as_result(self) -> dict[str, t.Any]:
+        """Return the result of the module, with the settings that changed as texts."""
+        names = ("state", "boot_device", "boot_once", "boot_mode")
+        before, after = ("".join(f"{name}: {getattr(each, name)}\n" for name in names) for each in (self.before, self.after))
+        found = {"changed": self.changed, "power": self.after.as_result(), "actions": list(self.actions), "warnings": list(self.warnings)}
+        return {**found, "diff": {"before": before, "after": after}}
 
 
 def machine(params: t.Mapping[str, t.Any]) -> t.Any:
@@ -74,11 +72,11 @@ def machine(params: t.Mapping[str, t.Any]) -> t.Any:
     return io_redfish.RedfishServer(model_bmc.parse(given), given["password"], own, params["request_timeout"])
 
 
-def read(params: t.Mapping[str, t.Any]) -> tuple[dict[str, t.Any], tuple[str, ...]]:
-    """Return the state of a machine as a result, and warnings."""
+def read(params: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
+    """Return the state of a machine, and warnings."""
     found = machine(params)
     try:
-        return found.read().as_result(), _trust(params)
+        return {"power": found.read().as_result(), "warnings": _trust(params)}
     finally:
         _close(found)
 

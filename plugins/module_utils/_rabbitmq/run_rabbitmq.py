@@ -10,6 +10,7 @@ import dataclasses
 import time
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_changes import Changes
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.io_rabbitmq import RabbitMq
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import MAINTENANCE, alarm_text, problems
@@ -47,16 +48,6 @@ class MemberRequest:
     config_files: tuple[str, ...] = ()
     force_boot: bool = False
     wait_timeout: float = 600
-
-
-@dataclasses.dataclass(frozen=True)
-class MemberResult:
-    """Actions that were taken, or in check mode would be, and the member's state before and after."""
-
-    changed: bool
-    actions: tuple[str, ...]
-    before: t.Mapping[str, t.Any]
-    after: t.Mapping[str, t.Any]
 
 
 def local_broker(node: str, unit: str) -> RabbitMq:
@@ -158,7 +149,7 @@ def ensure(
     *,
     check_mode: bool,
     sleep: t.Callable[[float], None] = time.sleep,
-) -> MemberResult:
+) -> Changes:
     """Make a member join its cluster, or start the cluster with it, and wait until it is healthy.
 
     :raises RefusedError: joining would wipe its contents, or the cookie of a running member differs.
@@ -167,12 +158,12 @@ def ensure(
     before = _probe(broker, cookie, ())
     actions = _plan(request, before, broker)
     if check_mode:
-        return MemberResult(bool(actions), actions, before, before)
+        return Changes(actions, before, before)
     if not before["installed"]:
         raise BackendError("RabbitMQ is not installed on this host.", hint="Run the role, or install the package.")
     _prepare(request, actions, before, broker, cookie, sleep)
     if request.state == "started":
-        return MemberResult(bool(actions), actions, before, _probe(broker, cookie, ()))
+        return Changes(actions, before, _probe(broker, cookie, ()))
     _await_broker(request, broker, sleep)
     if "join" in actions:
         _join(request, broker, sleep)
@@ -182,7 +173,7 @@ def ensure(
         broker.revive()
     after = _wait(request, broker, cookie, sleep)
     broker.note_members(after["members"])
-    return MemberResult(bool(actions), actions, before, after)
+    return Changes(actions, before, after)
 
 
 def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], broker: RabbitMq) -> tuple[str, ...]:

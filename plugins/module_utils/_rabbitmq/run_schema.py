@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_changes import Changes
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq import plan_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.io_rabbitmq import RabbitMq
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import lacking_replicas
@@ -51,16 +51,7 @@ ARGUMENTS: t.Mapping[str, t.Mapping[str, t.Any]] = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class SchemaResult:
-    """Actions that were taken, or in check mode would be, as text without secrets."""
-
-    changed: bool
-    actions: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-
-def ensure_schema(node: str, unit: str, *, check_mode: bool, absent_users: t.Any, **given: t.Any) -> SchemaResult:
+def ensure_schema(node: str, unit: str, *, check_mode: bool, absent_users: t.Any, **given: t.Any) -> Changes:
     """Call :func:`ensure` with the node of this host and the options of the module.
 
     :raises InputError: invalid value, with its path.
@@ -68,7 +59,7 @@ def ensure_schema(node: str, unit: str, *, check_mode: bool, absent_users: t.Any
     return ensure(plan_schema.parse(**given, absent=absent_users), local_broker(node, unit), check_mode=check_mode)
 
 
-def ensure(schema: plan_schema.Schema, broker: RabbitMq, *, check_mode: bool, salt: t.Callable[[], bytes] = lambda: os.urandom(4)) -> SchemaResult:
+def ensure(schema: plan_schema.Schema, broker: RabbitMq, *, check_mode: bool, salt: t.Callable[[], bytes] = lambda: os.urandom(4)) -> Changes:
     """Create what is missing, change what differs.
 
     :raises InputError: a queue exists with another type.
@@ -78,7 +69,7 @@ def ensure(schema: plan_schema.Schema, broker: RabbitMq, *, check_mode: bool, sa
     if status is None and check_mode:
         # the server does not exist before the first run: everything would be created
         planned = plan_schema.plan(schema, {"rabbitmq_version": "99.0", "users": [{"name": name} for name in schema.absent]}, salt)
-        return SchemaResult(bool(planned.actions), planned.actions, ())
+        return Changes(planned.actions)
     there = broker.definitions()
     planned = plan_schema.plan(schema, there, salt)
     actions = list(planned.actions)
@@ -88,7 +79,7 @@ def ensure(schema: plan_schema.Schema, broker: RabbitMq, *, check_mode: bool, sa
         for name in planned.delete_users:
             broker.delete_user(name)
     actions += _replicate(there, planned.definitions, list((status or {}).get("running_nodes") or ()), broker, check_mode)
-    return SchemaResult(bool(actions), tuple(actions), planned.warnings)
+    return Changes(tuple(actions), warnings=planned.warnings)
 
 
 def _replicate(there: t.Mapping[str, t.Any], new: t.Mapping[str, t.Any], nodes: t.Sequence[str], broker: RabbitMq, check_mode: bool) -> list[str]:

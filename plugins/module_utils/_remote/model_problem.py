@@ -9,8 +9,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-#: The path of problems with the tools of the destination host.
-# the path of problems that are resolved by installing a package
+#: The path of problems with the tools of the destination host, which are resolved by installing a package.
 TOOLS_PATH = "destination.tools"
 
 

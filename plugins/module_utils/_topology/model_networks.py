@@ -12,7 +12,7 @@ import types
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_fields
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, shown
 
 #: Variables: the networks, and the addresses of a host by the name of the network.
 NETWORKS = "footprint_networks"
@@ -42,13 +42,9 @@ def parse_networks(value: t.Any, path: str = NETWORKS) -> dict[str, Network]:
 
     :raises InputError: with the path of the invalid value.
     """
-    if value is None:
-        return {}
-    if not isinstance(value, t.Mapping):
-        raise InputError(f"expected a mapping, got {kind_of(value)}.", path, "Write each network as NAME: {cidr: 192.0.2.0/24}.")
     found: dict[str, Network] = {}
-    for key, entry in value.items():
-        name, here = str(key), f"{path}.{key}"
+    for name, entry in model_fields.mapping(value, path, "Write each network as NAME: {cidr: 192.0.2.0/24}.").items():
+        here = f"{path}.{name}"
         if not _NAME.match(name):
             raise InputError(f"{shown(name)} is not a valid name of a network.", here, "Use lower-case letters, digits, hyphens and underscores.")
         model_fields.check_known(entry, _KEYS, here, "Write {cidr: 192.0.2.0/24}.")

@@ -12,7 +12,7 @@ import types
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, did_you_mean, number
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, did_you_mean, mapping, number
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
 
 CONTROLLER = "controller"
@@ -117,27 +117,15 @@ def parse_services(value: t.Any, path: str = "services") -> dict[str, Service]:
     :raises InputError: with the path of the invalid value.
     """
     services = dict(BUILT_IN)
-    entries = mapping_of(value, path, "Write each service as NAME: {role: NAMESPACE.COLLECTION.ROLE}.")
+    entries = mapping(value, path, "Write each service as NAME: {role: NAMESPACE.COLLECTION.ROLE}.")
     for name, entry in entries.items():
         here = f"{path}.{name}"
         if not SERVICE_NAME.match(name):
             raise InputError(f"{name!r} is not a valid service name.", here, "Use letters, digits, hyphens and underscores.")
-        services[name] = _service(name, mapping_of(entry, here, "Write the service as a mapping, e.g. {service_def: rabbitmq}."), here)
+        services[name] = _service(name, mapping(entry, here, "Write the service as a mapping, e.g. {service_def: rabbitmq}."), here)
     _check_references(services, path)
     _check_names(services, path)
     return services
-
-
-def mapping_of(value: t.Any, path: str, hint: str) -> dict[str, t.Any]:
-    """Return a mapping with text keys; ``None`` becomes an empty one.
-
-    :raises InputError: the value is not a mapping.
-    """
-    if value is None:
-        return {}
-    if not isinstance(value, t.Mapping):
-        raise InputError(f"expected a mapping, got {kind_of(value)}.", path, hint)
-    return {str(key): entry for key, entry in value.items()}
 
 
 def names_of(value: t.Any, path: str) -> tuple[str, ...]:
@@ -155,10 +143,10 @@ def _service(name: str, entry: dict[str, t.Any], path: str) -> Service:
     known = BUILT_IN.get(name)
     shared: dict[str, t.Any] = {}
     if "mapping" in entry:
-        given = mapping_of(entry["mapping"], f"{path}.mapping", "Write LOGICAL: SERVICE.")
+        given = mapping(entry["mapping"], f"{path}.mapping", "Write LOGICAL: SERVICE.")
         shared["mapping"] = {key: str(target) for key, target in given.items()}
     if "configs" in entry:
-        shared["configs"] = mapping_of(entry["configs"], f"{path}.configs", "Write the service's own settings as a mapping.")
+        shared["configs"] = mapping(entry["configs"], f"{path}.configs", "Write the service's own settings as a mapping.")
     if "service_def" in entry or (known and known.service_def and "role" not in entry):
         check_known(entry, _LOGICAL_KEYS, path, "")
         return Service(name, service_def=str(entry.get("service_def") or (known.service_def if known else "")), **shared)
@@ -174,7 +162,7 @@ def _service(name: str, entry: dict[str, t.Any], path: str) -> Service:
     if "depends" in entry:
         shared["depends"] = names_of(entry["depends"], f"{path}.depends")
     if "defaults" in entry:
-        shared["defaults"] = mapping_of(entry["defaults"], f"{path}.defaults", "Write the role's defaults without the prefix of the role.")
+        shared["defaults"] = mapping(entry["defaults"], f"{path}.defaults", "Write the role's defaults without the prefix of the role.")
     for key in ("scheme", "frontend", "group"):
         if entry.get(key) is not None:
             shared[key] = str(entry[key])
@@ -199,7 +187,7 @@ def _once(value: t.Any, path: str) -> t.Iterator[Once]:
     names: set[str] = set()
     for index, entry in enumerate(value):
         here = f"{path}[{index}]"
-        step = mapping_of(entry, here, "Write {name: db-sync, tasks_from: db_sync}.")
+        step = mapping(entry, here, "Write {name: db-sync, tasks_from: db_sync}.")
         check_known(step, _ONCE_KEYS, here, "")
         name = step.get("name")
         if not isinstance(name, str) or not SERVICE_NAME.match(name) or name in names:

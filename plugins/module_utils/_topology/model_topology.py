@@ -11,9 +11,9 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import SLIP, check_known, did_you_mean, near_miss, number
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import SLIP, check_known, did_you_mean, mapping, near_miss, number
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_networks, model_services
-from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import CONTROLLER, WITNESS, Service, mapping_of, names_of
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import CONTROLLER, WITNESS, Service, names_of
 
 #: Roles that are valid without a list of services.
 ROLES_WITHOUT_SERVICES = ("virt", "compute", "master", CONTROLLER, WITNESS)
@@ -69,10 +69,10 @@ def parse_topology(value: t.Mapping[str, t.Any]) -> Topology:
         roles=roles,
         replicas=dict(_replicas(value.get("replicas"), services)),
         services=services,
-        configs=mapping_of(value.get("configs"), "configs", "Write settings as a mapping."),
-        global_configs=mapping_of(value.get("global_configs"), "global_configs", "Write settings as a mapping."),
-        declared=mapping_of(value.get("services"), "services", ""),
-        networks=mapping_of(value.get("networks"), "networks", ""),
+        configs=mapping(value.get("configs"), "configs", "Write settings as a mapping."),
+        global_configs=mapping(value.get("global_configs"), "global_configs", "Write settings as a mapping."),
+        declared=mapping(value.get("services"), "services", ""),
+        networks=mapping(value.get("networks"), "networks", ""),
     )
 
 
@@ -90,7 +90,7 @@ def _check_networks(value: t.Any, services: t.Mapping[str, Service]) -> None:
 
 def _roles(value: t.Any, services: t.Mapping[str, Service]) -> dict[str, tuple[str, ...]]:
     found = {}
-    for role, entry in mapping_of(value, "roles", "Write each role as NAME: [services].").items():
+    for role, entry in mapping(value, "roles", "Write each role as NAME: [services].").items():
         path = f"roles.{role}"
         if entry is not None and not isinstance(entry, (list, tuple)):
             raise InputError(f"expected a list, got {kind_of(entry)}.", path, "Write the services of the role as a list.")
@@ -107,24 +107,24 @@ def _roles(value: t.Any, services: t.Mapping[str, Service]) -> dict[str, tuple[s
 
 def _nodes(value: t.Any, roles: t.Mapping[str, tuple[str, ...]]) -> t.Iterator[NodeRule]:
     known = sorted({*roles, *ROLES_WITHOUT_SERVICES})
-    for key, entry in mapping_of(value, "nodes", "Write each key as a regular expression for host names: node[2-3]: {roles: [...]}.").items():
+    for key, entry in mapping(value, "nodes", "Write each key as a regular expression for host names: node[2-3]: {roles: [...]}.").items():
         path = f"nodes.{key}"
         try:
             pattern = re.compile(key)
         except re.error as error:
             raise InputError(f"invalid regular expression: {error}.", path, "Correct the expression, e.g. node[1-3].") from error
-        rule = mapping_of(entry, path, "Write {roles: [...], configs: {...}}.")
+        rule = mapping(entry, path, "Write {roles: [...], configs: {...}}.")
         check_known(rule, ("roles", "configs"), path, "")
         named = names_of(rule.get("roles"), f"{path}.roles")
         for index, role in enumerate(named):
             if role not in known:
                 hint = did_you_mean(role, known, f"Use one of {', '.join(known)}, or declare it below roles.")
                 raise InputError(f"unknown role {role!r}.", f"{path}.roles[{index}]", hint)
-        yield NodeRule(key, pattern, named, mapping_of(rule.get("configs"), f"{path}.configs", "Write settings as a mapping."), path)
+        yield NodeRule(key, pattern, named, mapping(rule.get("configs"), f"{path}.configs", "Write settings as a mapping."), path)
 
 
 def _replicas(value: t.Any, services: t.Mapping[str, Service]) -> t.Iterator[tuple[str, int]]:
-    for service, count in mapping_of(value, "replicas", "Write SERVICE: NUMBER.").items():
+    for service, count in mapping(value, "replicas", "Write SERVICE: NUMBER.").items():
         path = f"replicas.{service}"
         if service not in services:
             raise InputError(f"unknown service {service!r}.", path, did_you_mean(service, services, f"Use one of {model_services.known(services)}."))

@@ -10,8 +10,8 @@ import dataclasses
 import ipaddress
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError, kind_of
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean, mapping
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_networks
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import Service, known, real
 
@@ -59,11 +59,8 @@ def _in_network(host: str, own: t.Mapping[str, t.Any], variable: str) -> str:
         return ""
     networks = model_networks.parse_networks(own.get(model_networks.NETWORKS))
     name = model_networks.network_of(service, networks)
-    given = own.get(model_networks.ADDRESSES) or {}
-    if not isinstance(given, t.Mapping):
-        hint = "Write NETWORK: ADDRESS, e.g. {overlay: 10.2.0.11}."
-        raise InputError(f"expected a mapping, got {kind_of(given)}.", f"{host}.{model_networks.ADDRESSES}", hint)
-    address = given.get(name)
+    hint = "Write NETWORK: ADDRESS, e.g. {overlay: 10.2.0.11}."
+    address = mapping(own.get(model_networks.ADDRESSES), f"{host}.{model_networks.ADDRESSES}", hint).get(name)
     if name not in networks:
         return str(address or "")
     cidr = networks[name].cidr

@@ -11,14 +11,14 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, Problems, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import SLIP, check_known, near_miss
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import SLIP, check_known, mapping, near_miss
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE, ROLE_VIRT
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_roles import wants_nested
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import plan_names
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.run_inventory import Host, Inventory, Server
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_topology, plan_environments, plan_layers, plan_topology
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_networks import NETWORKS
-from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import BUILT_IN, mapping_of, names_of, real
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import BUILT_IN, names_of, real
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_topology import KEYS, Topology
 
 #: Services of the collection; the defaults of their roles are the component layer.
@@ -64,7 +64,7 @@ def parse(own: t.Mapping[str, t.Any], included: t.Sequence[tuple[str, t.Any]] = 
     """
     contents = []
     for name, content in included:
-        entry = mapping_of(content, name, f"Write some of {', '.join(KEYS)} into it.")
+        entry = mapping(content, name, f"Write some of {', '.join(KEYS)} into it.")
         check_known(entry, KEYS, name, "")
         contents.append({key: value for key, value in entry.items() if value is not None})
     return model_topology.parse_topology(plan_layers.merge(*contents, {key: value for key, value in own.items() if value}))

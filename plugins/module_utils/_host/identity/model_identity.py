@@ -14,6 +14,7 @@ import uuid
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import SERVER_IDENTITY
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import parse_time
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 
 #: The machine has the name; it is taking over the name of an earlier machine.
@@ -21,7 +22,6 @@ KNOWN, REPLACING = "known", "replacing"
 _MACHINE_ID = re.compile(r"\A[0-9a-f]{32}\Z")
 _UUID = re.compile(r"\A[0-9a-f-]{0,64}\Z")
 _ADDRESS = re.compile(r"\A[0-9A-Za-z.:_%-]{0,255}\Z")
-_AT = re.compile(r"\A\d{8}T\d{6}Z\Z")
 
 
 class Machine(t.NamedTuple):
@@ -111,13 +111,3 @@ def parse_machine(given: t.Mapping[str, t.Any], path: str) -> Machine:
             raise model_errors.InputError(f"{model_errors.shown(value)} is not valid.", f"{path}.{key}".lstrip("."), hint)
         values.append(value)
     return Machine(*values)
-
-
-def parse_time(value: t.Any, path: str) -> str:
-    """Return a time.
-
-    :raises InputError: any other value.
-    """
-    if not isinstance(value, str) or not _AT.match(value):
-        raise model_errors.InputError(f"{model_errors.shown(value)} is not a time.", path, "Write a time such as 20261125T190000Z.")
-    return value

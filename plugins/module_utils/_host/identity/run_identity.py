@@ -11,6 +11,7 @@ import pathlib
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import parse_time
 from ansible_collections.reduced.footprint.plugins.module_utils._host.identity import io_identity
 from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.model_identity import (
     KNOWN,
@@ -18,7 +19,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.m
     Identity,
     Machine,
     parse_machine,
-    parse_time,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 

@@ -12,8 +12,8 @@ import re
 import typing as t
 import uuid
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of, shown
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, sequence
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_size
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_bool, parse_name
 
@@ -98,7 +98,7 @@ def parse_pools(value: t.Any, default: str, default_path: str | None) -> tuple[W
     """
     if default_path is not None and not os.path.isabs(default_path):
         raise InputError(f"{default_path!r} is not an absolute path.", "pool_path", "Use the absolute path of the pool's folder.")
-    listed = [_parse_pool(entry, f"pools[{index}]") for index, entry in enumerate(_entries(value, "pools", _HINT_POOL))]
+    listed = [_parse_pool(entry, f"pools[{index}]") for index, entry in enumerate(sequence(value, "pools", _HINT_POOL))]
     names: dict[str, str] = {}
     for pool in listed:
         if pool.name in names:
@@ -119,7 +119,7 @@ def parse_networks(value: t.Any) -> tuple[WantedNetwork, ...]:
     """
     hint = "Use {bridge: BRIDGE}, with a name if it differs from that of the bridge."
     found: list[WantedNetwork] = []
-    for index, entry in enumerate(_entries(value, "networks", hint)):
+    for index, entry in enumerate(sequence(value, "networks", hint)):
         where = f"networks[{index}]"
         check_known(entry, _NETWORK_KEYS, where, hint)
         bridge = entry.get("bridge")
@@ -158,11 +158,3 @@ def _parse_pool(entry: t.Mapping[str, t.Any], where: str) -> WantedPool:
     if mounted is not None and kind == LOGICAL:
         raise InputError("a pool of type logical is not mounted.", f"{where}.mounted", "Omit mounted.")
     return WantedPool(name, kind, path, source, kept, where, mounted)
-
-
-def _entries(value: t.Any, path: str, hint: str) -> t.Sequence[t.Mapping[str, t.Any]]:
-    if value is None or value == "":
-        return ()
-    if isinstance(value, (str, bytes, t.Mapping)) or not isinstance(value, t.Sequence):
-        raise InputError(f"expected a list, got {kind_of(value)}.", path, hint)
-    return value

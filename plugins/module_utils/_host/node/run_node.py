@@ -98,11 +98,8 @@ class NodeResult:
     diff: list[dict[str, str]]
 
     def as_dict(self) -> dict[str, t.Any]:
-        """Return the result as keyword arguments for ``exit_json``."""
-        result = dataclasses.asdict(self)
-        # warnings are issued, not returned
-        del result["warnings"]
-        return dict(result, changed=bool(self.actions))
+        """Return the result of the module."""
+        return dict(dataclasses.asdict(self), changed=bool(self.actions))
 
 
 def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = None) -> NodeResult:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import mapping, sequence
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_bool, parse_name
 
 _HINT = "Use {controller: [{name: controller1, server: metal1, alive: true}, ...]}, one entry for each member."
@@ -74,15 +75,10 @@ def parse_quorums(value: t.Any) -> dict[str, tuple[Member, ...]]:
     :arg value: mapping of lists, or ``None``.
     :raises InputError: with the path of the invalid value.
     """
-    if value is None or value == "":
-        return {}
-    if not isinstance(value, t.Mapping):
-        raise InputError(f"expected a mapping, got {kind_of(value)}.", "quorums", _HINT)
     found = {}
-    for quorum, entries in value.items():
+    for quorum, given in mapping(value, "quorums", _HINT).items():
         where = f"quorums.{quorum}"
-        if isinstance(entries, (str, bytes, t.Mapping)) or not isinstance(entries, t.Sequence):
-            raise InputError(f"expected a list, got {kind_of(entries)}.", where, _HINT)
+        entries = sequence(given, where, _HINT)
         members: list[Member] = []
         for index, entry in enumerate(entries):
             place = f"{where}[{index}]"

@@ -93,8 +93,8 @@ class RemovalResult:
     refusal: RefusedError | None = None
 
     def as_dict(self) -> dict[str, t.Any]:
-        """Return the result as keyword arguments for ``exit_json`` or, with a :attr:`refusal`, ``fail_json``."""
-        result: dict[str, t.Any] = {"removal": {"vms": self.vms, "quorums": self.quorums, "lines": self.lines}}
+        """Return the result of the module, with a :attr:`refusal` its error."""
+        result: dict[str, t.Any] = {"removal": {"vms": self.vms, "quorums": self.quorums, "lines": self.lines}, "warnings": self.warnings}
         if self.refusal is not None:
             return {**result, **self.refusal.as_result()}
         return {**result, "changed": bool(self.actions), "actions": self.actions, "diff": self.diff}

@@ -53,13 +53,6 @@ class HostResult:
     warnings: list[str]
     diff: list[dict[str, str]]
 
-    def as_dict(self) -> dict[str, t.Any]:
-        """Return the result as keyword arguments for ``exit_json``."""
-        result = dataclasses.asdict(self)
-        # warnings are issued, not returned
-        del result["warnings"]
-        return result
-
 
 def hidden_values(raw: t.Mapping[str, t.Any]) -> set[str]:
     """Return the passwords among the settings, which the module must mask in its output."""

@@ -16,6 +16,7 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_yaml_scan
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import missing_libraries
 from ansible_collections.reduced.footprint.plugins.module_utils._network import model_interfaces_file
 
 #: Interfaces on top of a card that may have their own MAC.
@@ -120,7 +121,14 @@ def names_mac(text: str) -> bool:
 
 def _netplan(text: str) -> list[Setting]:
     found, matches = [], {}
-    for keys, start, end in model_yaml_scan.scalars(text):
+    try:
+        scalars = model_yaml_scan.scalars(text)
+    except ImportError as error:
+        raise missing_libraries("yaml") from error
+    except ValueError:
+        # netplan ignores it, too
+        return []
+    for keys, start, end in scalars:
         value = text[start:end].strip("\"'")
         if keys[-2:] == ("match", "macaddress") and len(keys) > 2:
             matches[keys[-3]] = value

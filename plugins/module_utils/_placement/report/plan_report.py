@@ -49,11 +49,10 @@ def build_report(placement: Placement) -> dict[str, t.Any]:
         "standbys": [_standby(vm) for vm in placement.problem.vms if vm.details.standby],
         "wanted": [_wanted(placement, match) for match in placement.matches],
         "overcommit": _overcommit(servers),
-        "changes": [change.as_dict() for change in changes(placement)],
+        "changes": list(changes(placement)),
         "advice": list(witness_advice(placement)),
         "warnings": _warnings(placement),
         "labels": _labels(placement),
-        "optimal": placement.optimal,
         "disclaimer": DISCLAIMER,
     }
 

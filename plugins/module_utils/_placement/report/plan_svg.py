@@ -220,7 +220,7 @@ def _vm(entry: t.Mapping[str, t.Any], colours: t.Mapping[str, tuple[str, str]], 
 
 
 def _unplaced(report: t.Mapping[str, t.Any], y: float, canvas: float) -> tuple[list[str], float]:
-    """Return what has no server, and the smallest change that would help."""
+    """Return what has no server, and a change that would help."""
     missing = [(one["name"], one["reasons"][0]) for one in report["unplaced"]]
     missing += [(one["name"], one["reason"]) for one in report["wanted"] if not one["server"]]
     if not missing:
@@ -229,7 +229,7 @@ def _unplaced(report: t.Mapping[str, t.Any], y: float, canvas: float) -> tuple[l
     if len(missing) > _MOST_UNPLACED:
         rows.append(f"and {len(missing) - _MOST_UNPLACED} more")
     if report["changes"]:
-        rows.append(f"All VMs would fit after this change: {report['changes'][0]['text']}")
+        rows.append(f"All VMs would fit after this change: {report['changes'][0]}")
     high = 34 + len(rows) * _LINE
     parts = [f'<rect class="gone" x="{_MARGIN}" y="{_n(y)}" width="{_n(canvas - _MARGIN * 2)}" height="{high}" rx="6"/>']
     parts.append(_text(_MARGIN + 12, y + 20, "Without a server", "h"))

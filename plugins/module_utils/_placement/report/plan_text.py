@@ -84,7 +84,7 @@ def _vm_lines(entry: t.Mapping[str, t.Any]) -> list[str]:
 
 def _sections(report: t.Mapping[str, t.Any]) -> t.Iterator[tuple[str, list[str]]]:
     yield "Without a server", [f"{one['name']}: {reason}" for one in report["unplaced"] for reason in one["reasons"]]
-    yield "Changes that would place every VM (any one of them)", [change["text"] for change in report["changes"]]
+    yield "Changes that would place every VM (any one of them)", report["changes"]
     yield "Whole servers", [f"{one['name']}: {one['server'] or 'none'}; {one['reason']}" for one in report["wanted"]]
     yield "Moves", [f"{move['name']}: {move['previous']} to {move['server']}; {move['reason']}" for move in report["moves"]]
     yield "Standbys", [_standby(one) for one in report["standbys"]]

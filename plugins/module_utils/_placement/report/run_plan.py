@@ -56,9 +56,8 @@ class PlanResult:
     error: FootprintError | None
 
     def as_dict(self) -> dict[str, t.Any]:
-        """Return keyword arguments for ``exit_json`` or ``fail_json``; ``warnings`` is reserved by Ansible and renamed."""
-        found = {key: value for key, value in self.report.items() if key != "warnings"}
-        return {**found, "assumptions": self.report["warnings"], "changed": False, **(self.error.as_result() if self.error else {})}
+        """Return the result of the module; ``warnings`` is reserved by Ansible, which shows them."""
+        return {**self.report, "assumptions": self.report["warnings"], "changed": False, **(self.error.as_result() if self.error else {})}
 
 
 def hidden_values(params: t.Mapping[str, t.Any]) -> set[str]:
@@ -149,7 +148,7 @@ def _more_available(report: t.Mapping[str, t.Any], request: PlanRequest) -> str:
 
 
 def _no_room(report: t.Mapping[str, t.Any]) -> CapacityError:
-    """Return an error with the VMs and requests without a server, the reasons, and the smallest change that would help."""
+    """Return an error with the VMs and requests without a server, the reasons, and changes that would help."""
     parts = []
     for one in report["unplaced"][:3]:
         parts.append(f"VM {one['name']} has no server ({'; '.join(one['reasons'])})")
@@ -157,8 +156,8 @@ def _no_room(report: t.Mapping[str, t.Any]) -> CapacityError:
         parts.append(f"VMs {listing([one['name'] for one in report['unplaced'][3:]])} have no server either")
     parts += [f"no server matches {one['name']} ({one['reason']})" for one in report["wanted"] if not one["server"]][:3]
     path = "vms" if report["unplaced"] else "wanted"
-    hint = [change["text"] for change in report["changes"]]
+    hint = report["changes"]
     if not hint:
         return CapacityError(f"{'; '.join(parts)}.", path, "Add servers, request less, or set match: at_least.")
     others = f" Or: {'; or: '.join(hint[1:])}." if hint[1:] else ""
-    return CapacityError(f"{'; '.join(parts)}.", path, f"The smallest change that is sufficient: {hint[0]}.{others}")
+    return CapacityError(f"{'; '.join(parts)}.", path, f"A change that is sufficient: {hint[0]}.{others}")

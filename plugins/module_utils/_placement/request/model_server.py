@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, did_you_mean
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, did_you_mean, mapping, sequence
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import (
     PROVABLE,
     ROLE_VIRT,
@@ -133,12 +133,8 @@ def _check_standbys(details: t.Iterable[VmDetails], servers: t.Iterable[PlanServ
 
 
 def _parse_current(value: t.Any, servers: set[str], ids: set[str]) -> dict[str, str]:
-    if value is None or value == "":
-        return {}
-    if not isinstance(value, t.Mapping):
-        raise InputError(f"expected a mapping, got {kind_of(value)}.", "current", "Write ID: SERVER for each VM that is on a server.")
     found = {}
-    for key, server in value.items():
+    for key, server in mapping(value, "current", "Write ID: SERVER for each VM that is on a server.").items():
         if str(key) not in ids:
             raise InputError(f"no VM of this plan has the id {key}.", f"current.{key}", "Use the id of a VM.")
         if server not in servers:
@@ -166,10 +162,8 @@ def _some(names: t.Iterable[str]) -> str:
 
 def _parse_server(entry: t.Any, path: str, cluster: str, policy: PlacementPolicy) -> tuple[PlanServer, tuple[VmDetails, ...]]:
     check_known(entry, _SERVER_KEYS, path, _HINT_SERVER)
-    measured = entry.get("capacity")
-    if measured is not None and not isinstance(measured, t.Mapping):
-        raise InputError(f"expected a mapping, got {kind_of(measured)}.", f"{path}.capacity", "Use the capacity that virt_node returns.")
-    both = _Entry(entry, measured or {}, path)
+    measured = mapping(entry.get("capacity"), f"{path}.capacity", "Use the capacity that virt_node returns.")
+    both = _Entry(entry, measured, path)
     name = parse_name(entry.get("name"), f"{path}.name")
     roles = parse_names(entry.get("roles"), f"{path}.roles") if entry.get("roles") is not None else (ROLE_VIRT,)
     if ROLE_WITNESS in roles and ROLE_VIRT in roles:
@@ -213,12 +207,8 @@ def _parse_held(entry: t.Mapping[str, t.Any], path: str) -> dict[str, tuple[int,
 
 
 def _by_id(entry: t.Mapping[str, t.Any], key: str, path: str, convert: t.Callable[[t.Any, str], int]) -> dict[str, int]:
-    value, where = entry.get(key), f"{path}.{key}"
-    if value in (None, ""):
-        return {}
-    if not isinstance(value, t.Mapping):
-        raise InputError(f"expected a mapping, got {kind_of(value)}.", where, "Write ID: VALUE for each VM.")
-    return {str(vm_id): convert(one, f"{where}.{vm_id}") for vm_id, one in value.items()}
+    where = f"{path}.{key}"
+    return {vm_id: convert(one, f"{where}.{vm_id}") for vm_id, one in mapping(entry.get(key), where, "Write ID: VALUE for each VM.").items()}
 
 
 def _set_or_nothing(value: t.Any, path: str) -> frozenset[str] | None:
@@ -250,12 +240,8 @@ def _parse_pools(given: t.Any, measured: t.Any, path: str) -> dict[str, tuple[Po
     """Parse pools: name → capacity, whether the free bytes are a current measurement, and whether the size is known."""
     found = {}
     for value, where in ((measured, f"{path}.capacity.pools"), (given, f"{path}.pools")):
-        if value is None:
-            continue
-        if not isinstance(value, t.Mapping):
-            raise InputError(f"expected a mapping, got {kind_of(value)}.", where, "Write NAME: SIZE, e.g. {default: 500 GiB}.")
-        for name, entry in value.items():
-            found[parse_name(name, f"{where}.{name}")] = _parse_pool(str(name), entry, f"{where}.{name}")
+        for name, entry in mapping(value, where, "Write NAME: SIZE, e.g. {default: 500 GiB}.").items():
+            found[parse_name(name, f"{where}.{name}")] = _parse_pool(name, entry, f"{where}.{name}")
     return found
 
 
@@ -287,9 +273,7 @@ def _first_size(entry: t.Mapping[str, t.Any], key: str, path: str) -> int | None
 def _parse_volumes(value: t.Any, path: str) -> dict[str, tuple[int, int]]:
     """Parse volumes as ``vm_info`` returns them: name → (capacity, allocation)."""
     found = {}
-    if value is not None and (isinstance(value, (str, bytes, t.Mapping)) or not isinstance(value, t.Sequence)):
-        raise InputError(f"expected a list, got {kind_of(value)}.", path, "Give the volumes as vm_info returns them.")
-    for index, entry in enumerate(value or ()):
+    for index, entry in enumerate(sequence(value, path, "Give the volumes as vm_info returns them.")):
         where = f"{path}[{index}]"
         check_known(entry, ("name", "capacity_bytes", "allocation_bytes", "target", "path", "pool"), where, "Give the volumes as vm_info returns them.")
         capacity = parse_bytes(entry.get("capacity_bytes") or 0, f"{where}.capacity_bytes", "B")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Find the smallest change that would give every VM a server; each change is verified before it is returned."""
+"""Find changes that would give every VM a server; each is verified by planning with it."""
 
 from __future__ import annotations
 
@@ -20,58 +20,33 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, Problem, State
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_search import search
 
-# For larger problems (VMs × servers) changes are not verified: they are sufficient, but smaller ones may be as well.
+# For larger problems (VMs × servers) only an additional server is advised.
 _SMALL = 240
 _MOST_SERVERS = 8
 _NODES = 200
 _MEMORY_STEP = 256
 _RATIO_STEP = 0.25
+_UNLIMITED = 10**9
+
+# A change as text, and the placement after it.
+Tried = t.Tuple[str, State]
 
 
-@dataclasses.dataclass(frozen=True)
-class Change:
-    """One change after which all VMs fit: ``kind``, the server or VM, the amount in ``unit``, and as text.
-
-    ``least`` is true if a smaller amount was tried and is not enough; ``moves`` and ``ha_grade`` are those of the resulting plan.
-    """
-
-    kind: str
-    target: str
-    amount: float
-    unit: str
-    text: str
-    least: bool = True
-    moves: int = 0
-    ha_grade: str = ""
-
-    def as_dict(self) -> dict[str, t.Any]:
-        """The change as a result of the module."""
-        return dataclasses.asdict(self)
-
-
-# A change, and the changed problem.
-Tried = t.Tuple[Change, Problem]
-
-
-def changes(placement: Placement) -> tuple[Change, ...]:
-    """Return changes after which all VMs fit, in order of effort: settings before hardware, and those that lower the availability last."""
-    problem, state = placement.problem, placement.state
-    unplaced = [vm for vm, server in enumerate(state.place) if server == NOWHERE]
+def changes(placement: Placement) -> tuple[str, ...]:
+    """Return changes of which any one gives all VMs a server: settings before hardware, and those that lower the availability last."""
+    problem = placement.problem
+    unplaced = [vm for vm, server in enumerate(placement.state.place) if server == NOWHERE]
     if not unplaced:
         return ()
     if len(problem.vms) * len(problem.servers) > _SMALL:
-        return (_sufficient_server(placement, unplaced),)
-    found: list[Tried | None] = [*_settings(placement, unplaced)]
+        return (_server_text(placement, unplaced),)
     able = [index for index, server in enumerate(problem.servers) if server.capacity and ROLE_VIRT in server.roles and index not in problem.taken]
-    found.append(_memory(placement, able[:_MOST_SERVERS], unplaced))
+    found = [*_ratio(placement), *_settings(placement, unplaced), *_memory(placement, able[:_MOST_SERVERS], unplaced)]
     for pool in sorted({pool for vm in unplaced for pool in problem.pools[vm]}):
-        tried = filter(None, (_pool(placement, server, pool, unplaced) for server in able[:_MOST_SERVERS]))
-        found += sorted(tried, key=lambda one: (one[0].amount, one[0].target))[:1]
-    if len(unplaced) == 1:
-        found.append(_smaller(placement, unplaced[0]))
-    found.append(_another_server(placement, unplaced))
-    priced = [_priced(placement, *one) for one in found if one is not None]
-    return tuple(sorted(priced, key=lambda change: GRADES.index(change.ha_grade)))
+        found += _pool(placement, able[:_MOST_SERVERS], pool, unplaced)
+    found += _another_server(placement, unplaced)
+    found.sort(key=lambda one: GRADES.index(_grade(one[1])))
+    return tuple(text + _effect(placement.state, after) for text, after in found)
 
 
 def witness_advice(placement: Placement) -> tuple[str, ...]:
@@ -112,42 +87,15 @@ def witness_advice(placement: Placement) -> tuple[str, ...]:
 
 def _solve(problem: Problem) -> State:
     state = search(problem)
-    return refine(problem, state, _NODES)[0] if state.unplaced else state
-
-
-def _fits(problem: Problem) -> bool:
-    return not _solve(problem).unplaced
-
-
-def _priced(placement: Placement, change: Change, changed: Problem) -> Change:
-    """Return the change with its other effects."""
-    after = _solve(changed)
-    effects = []
-    moves = after.moves // changed.move_weight
-    if moves:
-        effects.append(f"{moves} VM{'s move' if moves > 1 else ' moves'}")
-    if after.cost()[1] > placement.state.cost()[1]:
-        effects.append(f"high availability becomes {_grade(after)}")
-    text = change.text + (f" (then {' and '.join(effects)})" if effects else "")
-    return dataclasses.replace(change, text=text, moves=moves, ha_grade=_grade(after))
+    return refine(problem, state, _NODES) if state.unplaced else state
 
 
 def _grade(state: State) -> str:
     return GRADES[state.cost()[1]] if state.ranks else "none"
 
 
-def _least(most: int, good: t.Callable[[int], bool]) -> int | None:
-    """Return the smallest number from 1 to ``most`` that is good, ``None`` if there is none."""
-    if most < 1 or not good(most):
-        return None
-    low, high = 1, most
-    while low < high:
-        middle = (low + high) // 2
-        if good(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+def _effect(before: State, after: State) -> str:
+    return f" (then high availability becomes {_grade(after)})" if after.cost()[1] > before.cost()[1] else ""
 
 
 def _with(problem: Problem, **changed: t.Any) -> Problem:
@@ -161,85 +109,62 @@ def _at(values: t.Sequence[t.Any], index: int, value: t.Any) -> list[t.Any]:
     return [*values[:index], value, *values[index + 1 :]]
 
 
-def _memory(placement: Placement, servers: t.Sequence[int], unplaced: t.Sequence[int]) -> Tried | None:
-    """Return the server that needs the least additional memory, and the amount."""
+def _ratio(placement: Placement) -> t.Iterator[Tried]:
+    """Yield the ratio that is sufficient for a placement without a limit of vCPUs."""
     problem = placement.problem
-    best: tuple[int, int] | None = None
-    most = -(-sum(problem.memory[vm] for vm in unplaced) // _MEMORY_STEP)
+    after = _solve(_with(problem, vcpu_limit=[_UNLIMITED if server.capacity else 0 for server in problem.servers]))
+    if not after.unplaced:
+        hosts = [(index, server.capacity) for index, server in enumerate(problem.servers) if server.capacity]
+        most = max((after.vcpus[index] + capacity.others_vcpus) / capacity.facts.cpus for index, capacity in hosts)
+        yield f"increase vcpu_ratio to {math.ceil(most / _RATIO_STEP) * _RATIO_STEP:g}", after
+
+
+def _memory(placement: Placement, servers: t.Sequence[int], unplaced: t.Sequence[int]) -> t.Iterator[Tried]:
+    """Yield the server that needs the least additional memory, and a sufficient amount."""
+    problem, found = placement.problem, []
     for server in servers:
-        # search only for less than the best so far
-        steps = _least(best[0] - 1 if best else most, lambda steps, server=server: _fits(_more_memory(problem, server, steps)))
-        if steps is not None:
-            best = (steps, server)
-    if best is None:
-        return None
-    name, amount = problem.servers[best[1]].name, best[0] * _MEMORY_STEP
-    text = f"add {size_text(amount * MIB)} of memory to {name}"
-    return Change("memory", name, amount, "MiB", text), _more_memory(problem, best[1], best[0])
+        limit = problem.memory_limit[server]
+        after = _solve(_with(problem, memory_limit=_at(problem.memory_limit, server, limit + sum(problem.memory[vm] for vm in unplaced))))
+        if not after.unplaced:
+            found.append((-(-max(1, after.memory[server] - limit) // _MEMORY_STEP) * _MEMORY_STEP, server, after))
+    for amount, server, after in sorted(found, key=lambda one: one[:2])[:1]:
+        yield f"add {size_text(amount * MIB)} of memory to {problem.servers[server].name}", after
 
 
-def _more_memory(problem: Problem, server: int, steps: int) -> Problem:
-    return _with(problem, memory_limit=_at(problem.memory_limit, server, problem.memory_limit[server] + steps * _MEMORY_STEP))
-
-
-def _pool(placement: Placement, server: int, pool: str, unplaced: t.Sequence[int]) -> Tried | None:
-    problem = placement.problem
-    limits = problem.pool_limit[server]
-    if pool not in limits:
-        return None
-
-    def changed(steps: int) -> Problem:
-        return _with(problem, pool_limit=_at(problem.pool_limit, server, {**limits, pool: limits[pool] + steps * GIB}))
-
-    steps = _least(-(-sum(problem.pools[vm].get(pool, 0) for vm in unplaced) // GIB), lambda steps: _fits(changed(steps)))
-    if steps is None:
-        return None
-    name = problem.servers[server].name
-    text = f"add {steps} GiB to the pool {pool} of {name}, or increase thin_ratio if its disks stay sparse"
-    return Change("pool", name, steps, "GiB", text), changed(steps)
-
-
-def _smaller(placement: Placement, vm: int) -> Tried | None:
-    problem = placement.problem
-    asked = problem.memory[vm]
-
-    def changed(steps: int) -> Problem:
-        return _with(problem, memory=_at(problem.memory, vm, asked - steps * _MEMORY_STEP))
-
-    steps = _least((asked - 1) // _MEMORY_STEP, lambda steps: _fits(changed(steps)))
-    if steps is None:
-        return None
-    name, left = problem.vms[vm].details.name, asked - steps * _MEMORY_STEP
-    text = f"reduce the memory of {name} from {size_text(asked * MIB)} to {size_text(left * MIB)}"
-    return Change("smaller_vm", name, left, "MiB", text), changed(steps)
+def _pool(placement: Placement, servers: t.Sequence[int], pool: str, unplaced: t.Sequence[int]) -> t.Iterator[Tried]:
+    problem, found = placement.problem, []
+    asked = sum(problem.pools[vm].get(pool, 0) for vm in unplaced)
+    for server in servers:
+        limits = problem.pool_limit[server]
+        if pool in limits:
+            after = _solve(_with(problem, pool_limit=_at(problem.pool_limit, server, {**limits, pool: limits[pool] + asked})))
+            if not after.unplaced:
+                found.append((-(-max(1, after.pools[server].get(pool, 0) - limits[pool]) // GIB), server, after))
+    for amount, server, after in sorted(found, key=lambda one: one[:2])[:1]:
+        yield f"add {amount} GiB to the pool {pool} of {problem.servers[server].name}, or increase thin_ratio if its disks stay sparse", after
 
 
 def _settings(placement: Placement, unplaced: t.Sequence[int]) -> t.Iterator[Tried]:
-    """Yield changes without new hardware: a ratio, a pin, strict groups, moves, the configuration of a server."""
-    problem, question = placement.problem, placement.question
-    steps = _least(int(64 / _RATIO_STEP), lambda steps: _fits(_ratio(problem, steps)))
-    if steps is not None:
-        ratio = question.policy.capacity.vcpu_ratio + steps * _RATIO_STEP
-        yield Change("vcpu_ratio", "", ratio, "vCPUs per CPU", f"increase vcpu_ratio to {ratio:g}"), _ratio(problem, steps)
-    for change, changed in _ideas(question, placement, unplaced):
-        other = pose(dataclasses.replace(question, **changed))[1]
-        if _fits(other):
-            yield change, other
+    """Yield changes without new hardware: a pin, strict groups, moves, the configuration of a server."""
+    for text, changed in _ideas(placement.question, placement, unplaced):
+        after = _solve(pose(dataclasses.replace(placement.question, **changed))[1])
+        if not after.unplaced:
+            yield text, after
 
 
-def _ideas(question: PlacementQuestion, placement: Placement, unplaced: t.Sequence[int]) -> t.Iterator[tuple[Change, dict[str, t.Any]]]:
+def _ideas(question: PlacementQuestion, placement: Placement, unplaced: t.Sequence[int]) -> t.Iterator[tuple[str, dict[str, t.Any]]]:
     """Yield changes to try, with the changed attributes of the question."""
     policy = question.policy
     if policy.strict_groups:
         text = "remove strict_groups, so that members share a server where necessary"
-        yield Change("strict_groups", "", 0, "", text), {"policy": dataclasses.replace(policy, strict_groups=())}
+        yield text, {"policy": dataclasses.replace(policy, strict_groups=())}
     if not policy.allow_moves:
         text = "set allow_moves: true, so that VMs can be moved to make room"
-        yield Change("allow_moves", "", 0, "", text), {"policy": dataclasses.replace(policy, allow_moves=True)}
+        yield text, {"policy": dataclasses.replace(policy, allow_moves=True)}
     for vm in unplaced:
         name, host = question.vms[vm].details.name, question.vms[vm].host
         if host:
-            yield Change("host", name, 0, "", f"do not pin {name} to {host}"), {"vms": _replaced(question.vms, vm, host=None)}
+            yield f"do not pin {name} to {host}", {"vms": _replaced(question.vms, vm, host=None)}
     details = [question.vms[vm].details for vm in unplaced]
     wanted = [
         ("bridges", {nic.kernel_bridge for one in details for nic in one.nics if nic.kernel_bridge}, "bridge"),
@@ -253,61 +178,36 @@ def _ideas(question: PlacementQuestion, placement: Placement, unplaced: t.Sequen
             missing = sorted(names - have) if have is not None else []
             if missing:
                 text = f"add the {word} {', '.join(missing)} to {server.name}"
-                yield Change(word, server.name, len(missing), "", text), {"servers": _replaced(question.servers, index, **{field: have | names})}
+                yield text, {"servers": _replaced(question.servers, index, **{field: have | names})}
         lacking = sorted(kinds - server.hypervisors) if server.hypervisors is not None else []
         if lacking:
             servers = _replaced(question.servers, index, hypervisors=server.hypervisors | kinds)
-            yield Change("hypervisor", server.name, len(lacking), "", f"make {', '.join(lacking)} usable on {server.name}"), {"servers": servers}
-
-
-def _ratio(problem: Problem, steps: int) -> Problem:
-    limits = []
-    for server, limit in zip(problem.servers, problem.vcpu_limit):
-        more = math.floor(server.capacity.facts.cpus * steps * _RATIO_STEP) if server.capacity else 0
-        limits.append(limit + more)
-    return _with(problem, vcpu_limit=limits)
+            yield f"make {', '.join(lacking)} usable on {server.name}", {"servers": servers}
 
 
 def _replaced(values: t.Sequence[t.Any], index: int, **changed: t.Any) -> tuple[t.Any, ...]:
     return tuple(_at(values, index, dataclasses.replace(values[index], **changed)))
 
 
-def _another_server(placement: Placement, unplaced: t.Sequence[int]) -> Tried | None:
-    """Return an additional server as small as possible."""
+def _another_server(placement: Placement, unplaced: t.Sequence[int]) -> t.Iterator[Tried]:
     question = placement.question
-    whole = _sufficient_server(placement, unplaced)
-    reserve = question.policy.capacity.memory_reserve_mib
-    cpus = _cpus(placement, unplaced)
-
-    def changed(steps: int) -> Problem:
-        return pose(dataclasses.replace(question, servers=(*question.servers, _server(steps * _MEMORY_STEP + reserve, cpus, placement))))[1]
-
-    steps = _least(int(whole.amount - reserve) // _MEMORY_STEP, lambda steps: _fits(changed(steps)))
-    if steps is None:
-        return None
-    memory = steps * _MEMORY_STEP + reserve
-    return dataclasses.replace(whole, amount=memory, text=_server_text(memory, cpus), least=True), changed(steps)
-
-
-def _sufficient_server(placement: Placement, unplaced: t.Sequence[int]) -> Change:
-    """Return a server that carries all unplaced VMs; not verified, and not the smallest."""
-    problem = placement.problem
-    memory = -(-sum(problem.memory[vm] for vm in unplaced) // _MEMORY_STEP) * _MEMORY_STEP + placement.question.policy.capacity.memory_reserve_mib
-    text = _server_text(memory, _cpus(placement, unplaced))
-    return Change("server", "", memory, "MiB", text, least=False, ha_grade=_grade(placement.state))
-
-
-def _cpus(placement: Placement, unplaced: t.Sequence[int]) -> int:
-    vcpus = sum(placement.problem.vcpus[vm] for vm in unplaced)
-    return max(1, math.ceil(vcpus / placement.question.policy.capacity.vcpu_ratio))
-
-
-def _server_text(memory_mib: int, cpus: int) -> str:
-    return f"add a server with at least {size_text(memory_mib * MIB)} of memory and {cpus} CPU{'s' if cpus > 1 else ''}"
-
-
-def _server(memory_mib: int, cpus: int, placement: Placement) -> PlanServer:
-    capacity = HostCapacity(HostFacts(memory_mib, cpus, "", "", "", "", None), placement.question.policy.capacity)
+    memory, cpus = _sufficient(placement, unplaced)
+    capacity = HostCapacity(HostFacts(memory, cpus, "", "", "", "", None), question.policy.capacity)
     nothing: frozenset[str] = frozenset()
     # not a valid name, so it never equals that of a server
-    return PlanServer("another server", (ROLE_VIRT,), capacity, None, None, None, nothing, nothing, None, {}, None, None, (), "")
+    server = PlanServer("another server", (ROLE_VIRT,), capacity, None, None, None, nothing, nothing, None, {}, None, None, (), "")
+    after = _solve(pose(dataclasses.replace(question, servers=(*question.servers, server)))[1])
+    if not after.unplaced:
+        yield _server_text(placement, unplaced), after
+
+
+def _sufficient(placement: Placement, unplaced: t.Sequence[int]) -> tuple[int, int]:
+    """Return the memory (MiB) and the CPUs of a server that carries all unplaced VMs."""
+    problem, policy = placement.problem, placement.question.policy.capacity
+    memory = -(-sum(problem.memory[vm] for vm in unplaced) // _MEMORY_STEP) * _MEMORY_STEP + policy.memory_reserve_mib
+    return memory, max(1, math.ceil(sum(problem.vcpus[vm] for vm in unplaced) / policy.vcpu_ratio))
+
+
+def _server_text(placement: Placement, unplaced: t.Sequence[int]) -> str:
+    memory, cpus = _sufficient(placement, unplaced)
+    return f"add a server with at least {size_text(memory * MIB)} of memory and {cpus} CPU{'s' if cpus > 1 else ''}"

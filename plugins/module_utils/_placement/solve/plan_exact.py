@@ -2,53 +2,37 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Find and prove the best placement: branch and bound, starting from the result of the heuristics."""
+"""Search for a better placement than that of the heuristics: branch and bound."""
 
 from __future__ import annotations
 
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import SPREAD
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import LEVELS, NOWHERE, Cost, Problem, State
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, Cost, Problem, State
 
-# Nodes to examine before the proof is abandoned, a few tenths of a second. Fewer if only balance is unproven.
+# Nodes to examine before the search is abandoned, a few tenths of a second. Fewer if only balance can be better.
 NODES = 4000
 _NODES_BALANCE = 800
 _MOST_VMS = 60
 _MOST_SERVERS = 24
 
 
-def refine(problem: Problem, start: State, nodes: int = NODES) -> tuple[State, int]:
-    """Search for the best placement, and prove that its levels cannot be improved.
-
-    :arg start: the placement to improve.
-    :returns: placement, and the number of leading :data:`LEVELS` that are proven optimal.
-    """
-    bounds = Bounds(problem)
-    best, cost = start, start.cost()
-    proven = _agree(bounds.of(State(problem), list(range(len(problem.vms))), 0), cost)
-    if proven == len(LEVELS) or len(problem.vms) > _MOST_VMS or len(problem.servers) > _MOST_SERVERS:
-        return best, proven
-    search = _Search(problem, bounds, cost, min(nodes, _NODES_BALANCE) if proven == len(LEVELS) - 1 else nodes)
-    if search.run():
-        proven = len(LEVELS)
-    if search.found is not None:
-        best = State(problem)
-        for vm, server in enumerate(search.found):
-            if server != NOWHERE:
-                best.put(vm, server)
-        if proven < len(LEVELS):
-            proven = max(0, _agree(bounds.of(State(problem), list(range(len(problem.vms))), 0), best.cost()))
-    return best, proven
-
-
-def _agree(bound: t.Sequence[int], cost: Cost) -> int:
-    count = 0
-    for low, real in zip(bound, cost):
-        if low < real:
-            break
-        count += 1
-    return count
+def refine(problem: Problem, start: State, nodes: int = NODES) -> State:
+    """Return the best placement that the search finds, ``start`` if none is better."""
+    if len(problem.vms) > _MOST_VMS or len(problem.servers) > _MOST_SERVERS:
+        return start
+    bounds, cost = Bounds(problem), start.cost()
+    least = tuple(bounds.of(State(problem), list(range(len(problem.vms))), 0))
+    search = _Search(problem, bounds, cost, min(nodes, _NODES_BALANCE) if least[:-1] == cost[:-1] else nodes)
+    search.run()
+    if search.found is None:
+        return start
+    best = State(problem)
+    for vm, server in enumerate(search.found):
+        if server != NOWHERE:
+            best.put(vm, server)
+    return best
 
 
 class Bounds:
@@ -57,7 +41,6 @@ class Bounds:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.able = sorted({server for eligible in set(problem.eligible) for server in eligible})
-        self.able_set = frozenset(self.able)
 
     def of(self, state: State, rest: t.Sequence[int], unplaced: int, limit: Cost | None = None) -> list[int]:
         """Return a lower bound of the cost of any completion; stops early if it already differs from ``limit``.
@@ -65,30 +48,30 @@ class Bounds:
         :arg rest: VMs not decided yet.
         :arg unplaced: number of VMs decided to stay without a server.
         """
-        found: list[int] = []
+        found = [unplaced + self._unplaced(state, rest)]
+        for level in (self._ranks, self._others):
+            if limit is not None and tuple(found) != limit[: len(found)]:
+                break
+            found += level(state, rest)
+        return found
+
+    def _unplaced(self, state: State, rest: t.Sequence[int]) -> int:
+        problem, more = self.problem, 0
+        for limits, used, sizes in ((problem.memory_limit, state.memory, problem.memory), (problem.vcpu_limit, state.vcpus, problem.vcpus)):
+            free = sum(limits[server] - used[server] for server in self.able)
+            more = max(more, _fewest([sizes[vm] for vm in rest], sum(sizes[vm] for vm in rest) - free))
+        return more
+
+    def _ranks(self, state: State, rest: t.Sequence[int]) -> list[int]:
         left = [0] * len(self.problem.groups)
         for vm in rest:
             for group in self.problem.groups_of[vm]:
                 left[group] += 1
-        for level in (self._unplaced, self._ranks, self._apart, self._moves, self._spread, lambda state, *unused: (state.balance,)):
-            # as many more VMs cannot get a server: they add nothing to the other levels
-            dropped = found[0] - unplaced if found else unplaced
-            found.extend(level(state, rest, dropped, left))
-            if limit is not None and tuple(found) != limit[: len(found)]:
-                break
-        return found
-
-    def _unplaced(self, state: State, rest: t.Sequence[int], dropped: int, left: t.Sequence[int]) -> tuple[int, ...]:
-        problem = self.problem
-        unplaced, more = dropped, 0
-        for limits, used, sizes in ((problem.memory_limit, state.memory, problem.memory), (problem.vcpu_limit, state.vcpus, problem.vcpus)):
-            free = sum(limits[server] - used[server] for server in self.able)
-            more = max(more, _fewest([sizes[vm] for vm in rest], sum(sizes[vm] for vm in rest) - free))
-        return (unplaced + more,)
-
-    def _ranks(self, state: State, rest: t.Sequence[int], dropped: int, left: t.Sequence[int]) -> tuple[int, ...]:
         ranks = [self._rank(state, group, left[group]) for group in state.ranks]
-        return (max(ranks, default=0), sum(ranks))
+        return [max(ranks, default=0), sum(ranks)]
+
+    def _others(self, state: State, rest: t.Sequence[int]) -> list[int]:
+        return [state.apart, self._moves(state, rest), state.spread, state.balance]
 
     def _rank(self, state: State, index: int, left: int) -> int:
         counts = state.counts[index]
@@ -102,34 +85,7 @@ class Bounds:
             return 1
         return 2
 
-    def _apart(self, state: State, rest: t.Sequence[int], dropped: int, left: t.Sequence[int]) -> tuple[int, ...]:
-        return (state.apart + self._pairs(state, left, dropped, False),)
-
-    def _spread(self, state: State, rest: t.Sequence[int], dropped: int, left: t.Sequence[int]) -> tuple[int, ...]:
-        return (state.spread + self._pairs(state, left, dropped, True),)
-
-    def _pairs(self, state: State, left: t.Sequence[int], dropped: int, spread: bool) -> int:
-        """Return the minimum of pairs that members without a server add: each goes to the server with the fewest."""
-        pairs = 0
-        for index, group in enumerate(self.problem.groups):
-            if left[index] <= dropped or (group.kind == SPREAD) is not spread:
-                continue
-            having = {0: len(self.able)}
-            for server, number in state.counts[index].items():
-                if number and server in self.able_set:
-                    having[0] -= 1
-                    having[number] = having.get(number, 0) + 1
-            more, number = left[index] - dropped, 0
-            while more and having:
-                here = having.get(number, 0)
-                take = min(more, here)
-                pairs += take * number
-                more -= take
-                having[number + 1] = having.get(number + 1, 0) + take
-                number += 1
-        return pairs
-
-    def _moves(self, state: State, rest: t.Sequence[int], dropped: int, left: t.Sequence[int]) -> tuple[int, ...]:
+    def _moves(self, state: State, rest: t.Sequence[int]) -> int:
         problem = self.problem
         moves = 0
         staying: dict[int, list[int]] = {}
@@ -145,7 +101,7 @@ class Bounds:
             over = state.memory[here] + sum(problem.memory[vm] for vm in vms) - problem.memory_limit[here]
             moves += _fewest([problem.memory[vm] for vm in vms], over)
         undecided = sum(problem.move_cost[vm] for vm in rest)
-        return (state.moves - undecided + moves,)
+        return state.moves - undecided + moves
 
 
 def _fewest(sizes: t.Sequence[int], over: int) -> int:
@@ -183,9 +139,9 @@ class _Search:
         loose = all(group.kind == SPREAD for group in groups)
         return (len(self.problem.eligible[vm]) != 1, loose, -self.problem.memory[vm], self.kinds[vm], vm)
 
-    def run(self) -> bool:
-        """Return whether the search was complete, so that the best placement is proven."""
-        return self._descend(0)
+    def run(self) -> None:
+        """Search until all is examined, or no nodes are left."""
+        self._descend(0)
 
     def _descend(self, depth: int) -> bool:
         self.nodes -= 1

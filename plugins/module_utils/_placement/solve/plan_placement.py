@@ -18,22 +18,18 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import PlacementQuestion
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_exact import NODES, refine
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_matching import Match, match_servers
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import LEVELS, NOWHERE, Problem, State
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, Problem, State
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_search import search
 
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """The result: ``place`` has for each VM the index of its server or ``NOWHERE``.
-
-    ``proven`` is the number of leading :data:`LEVELS` that are proven optimal.
-    """
+    """The result: ``place`` has for each VM the index of its server or ``NOWHERE``."""
 
     question: PlacementQuestion
     problem: Problem
     state: State
     matches: tuple[Match, ...]
-    proven: int
 
     @property
     def place(self) -> t.Sequence[int]:
@@ -45,11 +41,6 @@ class Placement:
         """Whether every VM and every request has a server."""
         return not self.state.unplaced and all(match.server is not None for match in self.matches)
 
-    @property
-    def optimal(self) -> dict[str, bool]:
-        """For each level of the cost, whether it is proven optimal."""
-        return {name: index < self.proven for index, name in enumerate(LEVELS)}
-
     def assignment(self) -> dict[str, str]:
         """Return VM id → server name, without VMs that have no server."""
         servers = self.question.servers
@@ -59,13 +50,12 @@ class Placement:
 def plan_placement(question: PlacementQuestion, nodes: int = NODES) -> Placement:
     """Assign whole servers to requests, and place the VMs.
 
-    :arg nodes: maximum number of nodes to examine in the proof of optimality.
+    :arg nodes: maximum number of nodes to examine in the search for a better placement.
     :raises RefusedError: the role compute in a VM without nested virtualisation, or the role witness in a VM.
     """
     refuse_roles(question)
     matches, problem = pose(question)
-    state, proven = refine(problem, search(problem), nodes)
-    return Placement(question, problem, state, matches, proven)
+    return Placement(question, problem, refine(problem, search(problem), nodes), matches)
 
 
 def pose(question: PlacementQuestion) -> tuple[tuple[Match, ...], Problem]:

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import SPREAD
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_construct import construct
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import QUORUM, SPREAD
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, Problem, State
 
-# Up to this many pairs of VM and server every move and swap is tried, above it only those that may resolve a conflict.
-_SMALL = 4000
 # Number of servers to examine, each a microsecond; trying a placement counts as ten.
-_BUDGET_SMALL = 300000
-_BUDGET_LARGE = 40000
+_BUDGET = 300000
+_BUDGET_TRADES = 40000
 
 
 def search(problem: Problem) -> State:
@@ -38,6 +35,57 @@ def search(problem: Problem) -> State:
     return state
 
 
+def construct(problem: Problem, *, small_first: bool = False, tight: bool = False) -> State:
+    """Keep every VM on its current server if possible, then place the others.
+
+    :arg small_first: start with the small VMs instead of the difficult ones.
+    :arg tight: fill servers up instead of spreading the load, regardless of groups.
+    """
+    state = State(problem)
+    kept = [vm for vm in range(len(problem.vms)) if problem.current[vm] != NOWHERE and problem.current[vm] in problem.eligible[vm]]
+    for vm in sorted(kept, key=lambda vm: (problem.pinned[vm] == NOWHERE, -problem.move_cost[vm], problem.memory[vm], vm)):
+        if state.fits(vm, problem.current[vm]):
+            state.put(vm, problem.current[vm])
+    rest = [vm for vm in range(len(problem.vms)) if state.place[vm] == NOWHERE]
+    for vm in sorted(rest, key=(lambda vm: (problem.memory[vm], vm)) if small_first else _difficulty(problem)):
+        fitting = [server for server in problem.eligible[vm] if state.fits(vm, server)]
+        if fitting:
+            state.put(vm, min(fitting, key=(lambda server: (_room(state, server), server)) if tight else _burden(state, vm)))
+    return state
+
+
+def _room(state: State, server: int) -> int:
+    return state.problem.memory_limit[server] - state.memory[server]
+
+
+def _difficulty(problem: Problem) -> t.Callable[[int], t.Any]:
+    """Return a sort key: VMs with few eligible servers, members of quorums and large VMs first."""
+    able = max(1, sum(1 for limit in problem.memory_limit if limit))
+    memory = max(1, sum(problem.memory_limit))
+    vcpus = max(1, sum(problem.vcpu_limit))
+
+    def key(vm: int) -> t.Any:
+        choice = len(problem.eligible[vm]) * 4 // able
+        is_member = any(problem.groups[group].kind == QUORUM for group in problem.groups_of[vm])
+        size = max(problem.memory[vm] / memory, problem.vcpus[vm] / vcpus)
+        return (problem.pinned[vm] == NOWHERE, choice, not is_member, -size, vm)
+
+    return key
+
+
+def _burden(state: State, vm: int) -> t.Callable[[int], t.Any]:
+    """Return a sort key: servers with few members of the VM's groups, of these the least loaded first."""
+    problem = state.problem
+    counts = [(state.counts[group], problem.groups[group].kind == SPREAD) for group in problem.groups_of[vm]]
+
+    def key(server: int) -> t.Any:
+        apart = sum(number.get(server, 0) for number, spread in counts if not spread)
+        spread = sum(number.get(server, 0) for number, spread in counts if spread)
+        return (apart, spread, (2 * state.memory[server] + problem.memory[vm]) * problem.weight[server], server)
+
+    return key
+
+
 class _Budget:
     """The remaining number of placements to examine."""
 
@@ -53,9 +101,7 @@ class _Budget:
 def improve(state: State) -> None:
     """Improve the placement until no single step makes it better."""
     problem = state.problem
-    is_small = len(problem.vms) * len(problem.servers) <= _SMALL
-    budget = _Budget(_BUDGET_SMALL if is_small else _BUDGET_LARGE)
-    trades = _Budget(_BUDGET_LARGE)
+    budget, trades = _Budget(_BUDGET), _Budget(_BUDGET_TRADES)
     while budget.left > 0:
         before = state.cost()
         while state.unplaced > 1 and _trade(state, trades):
@@ -63,26 +109,11 @@ def improve(state: State) -> None:
         for vm in [vm for vm in range(len(problem.vms)) if state.place[vm] == NOWHERE]:
             if not _move(state, vm, budget):
                 _make_room(state, vm, budget)
-        candidates = range(len(problem.vms)) if is_small else _conflicts(state)
-        for vm in candidates:
+        for vm in range(len(problem.vms)):
             if state.place[vm] != NOWHERE and not _move(state, vm, budget):
                 _swap(state, vm, budget)
         if state.cost() == before:
             return
-
-
-def _conflicts(state: State) -> list[int]:
-    """Return VMs that share a server with another member of a group whose members should be apart."""
-    problem = state.problem
-    found = []
-    for index, group in enumerate(problem.groups):
-        if group.kind == SPREAD:
-            continue
-        counts = state.counts[index]
-        for vm in problem.members[index]:
-            if state.place[vm] != NOWHERE and counts.get(state.place[vm], 0) > 1:
-                found.append(vm)
-    return sorted(set(found))
 
 
 def _move(state: State, vm: int, budget: _Budget) -> bool:
@@ -196,8 +227,6 @@ def _make_room(state: State, vm: int, budget: _Budget) -> bool:
                     if cost < before and (best is None or cost < best[0]):
                         best = (cost, server, other, elsewhere)
                     state.take(other)
-                    if best and len(problem.servers) > 100:
-                        break
                 state.take(vm)
             state.put(other, server)
     if best is None:

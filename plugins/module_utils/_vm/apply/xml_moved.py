@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import typing as t
-
 try:
     from lxml import etree
 except ImportError:
@@ -25,15 +23,3 @@ def mark_text(to: str, at: str) -> str:
     element = etree.Element("moved", {"to": to, "at": at})
     element.text = "do not start"
     return etree.tostring(element, encoding="unicode")
-
-
-def strip_mark(document: t.Any) -> None:
-    """Remove the mark from a parsed definition."""
-    metadata = document.find("metadata")
-    if metadata is None:
-        return
-    for element in list(metadata):
-        if isinstance(element.tag, str) and element.tag.startswith(f"{{{NAMESPACE}}}"):
-            metadata.remove(element)
-    if not len(metadata):
-        document.remove(metadata)

@@ -107,13 +107,13 @@ def is_restarting(document: t.Any) -> bool:
     return document.find(f"metadata/{_RESTARTING}") is not None
 
 
-def strip(document: t.Any) -> None:
-    """Remove the metadata of this collection from a document, and an empty ``<metadata>``."""
+def strip(document: t.Any, *namespaces: str) -> None:
+    """Remove the metadata of this collection, or of some namespaces, from a document, and an empty ``<metadata>``."""
     metadata = document.find("metadata")
     if metadata is None:
         return
     for element in list(metadata):
-        if isinstance(element.tag, str) and element.tag.startswith((f"{{{NAMESPACE}}}", f"{{{LIVE_NAMESPACE}}}")):
+        if isinstance(element.tag, str) and element.tag[1:].partition("}")[0] in (namespaces or ELEMENTS):
             metadata.remove(element)
     if not len(metadata):
         document.remove(metadata)

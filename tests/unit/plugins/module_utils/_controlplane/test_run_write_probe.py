@@ -83,7 +83,7 @@ def test_report_names_acknowledged_rows_that_are_missing(home: pathlib.Path, mon
     monkeypatch.setattr(run_write_probe.io_units, "unit_active", lambda unit: False)
     run_write_probe.write(home, seconds=0.05)
     lost = server.rows.pop()
-    report = run_write_probe.stop(check_mode=False, home=home).report
+    report = run_write_probe.stop(check_mode=False, home=home)["report"]
     assert report and (report["rows_lost"], report["lost"]) == (1, [lost]) and not home.exists()
 
 
@@ -92,4 +92,4 @@ def test_missing_pymysql_is_named_before_anything_is_made(tmp_path: pathlib.Path
     with pytest.raises(BackendError, match="PyMySQL is not installed") as raised:
         run_write_probe.prepare(check_mode=False, home=tmp_path / "probe")
     assert "python3-pymysql" in str(raised.value.hint) and not (tmp_path / "probe").exists()
-    assert run_write_probe.prepare(check_mode=True, home=tmp_path / "probe").changed
+    assert run_write_probe.prepare(check_mode=True, home=tmp_path / "probe")["changed"]

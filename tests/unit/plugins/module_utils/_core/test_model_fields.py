@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import number, parse_mac
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import mapping, number, parse_mac, sequence
 
 
 @pytest.mark.parametrize("value, found", [(None, 7), (3, 3), ("3", 3), (3.0, 3)])
@@ -19,6 +19,17 @@ def test_any_other_value_is_refused(value):
     with pytest.raises(InputError) as caught:
         number(value, 7, 1, 10, "replicas.database")
     assert (caught.value.path, caught.value.hint) == ("replicas.database", "Use a number from 1 to 10.")
+
+
+@pytest.mark.parametrize("empty", [None, ""])
+def test_an_empty_value_has_no_entries(empty):
+    assert mapping(empty, "servers", "") == {} and sequence(empty, "servers", "") == []
+
+
+@pytest.mark.parametrize("parse, value", [(mapping, [1]), (mapping, "a"), (mapping, False), (sequence, "a"), (sequence, {"a": 1}), (sequence, 0)])
+def test_another_kind_of_value_is_refused(parse, value):
+    with pytest.raises(InputError, match="^servers: expected a (list|mapping), got .*Write it so.$"):
+        parse(value, "servers", "Write it so.")
 
 
 @pytest.mark.parametrize("value", ["52:54:00:ab:cd:ef", "52-54-00-AB-CD-EF", "52:54:00:AB:cd:EF"])

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -113,6 +115,12 @@ def test_secrets_are_masked_and_other_text_is_kept(path, text, kept):
 )
 def test_other_values_are_kept(path, text):
     assert mask_text(text, path) == text
+
+
+def test_a_yaml_file_that_cannot_be_parsed_is_masked_as_a_whole(monkeypatch):
+    assert mask_text("a: b: c\n", NETPLAN) == MASK
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    assert mask_text("mtu: 9000\n", NETPLAN) == MASK
 
 
 def test_values_below_a_secret_name_are_masked():

@@ -37,7 +37,7 @@ def test_everything_is_read_with_its_path() -> None:
         ({"cpus": True}, "h.cpus", "not a whole number"),
         ({"firmware": "efi"}, "h.firmware", "Use one of uefi, bios"),
         ({"virtualization": "vmx"}, "h.virtualization", "text, not a boolean"),
-        ({"disks": {"serial": "A"}}, "h.disks", "a mapping, not a list"),
+        ({"disks": {"serial": "A"}}, "h.disks", "a list, got a mapping"),
         ({"disks": [{"size": 1}]}, "h.disks[0].serial", "is required"),
         ({"disks": [{"serial": 123}]}, "h.disks[0].serial", "123 is not text. Write the serial number in quotes"),
         ({"disks": [{"serial": " "}]}, "h.disks[0].serial", "is not text"),

@@ -130,7 +130,7 @@ WRONG = {
     ("gateway: 192.0.2.300", "nics: [{bridge: b}]", "address: 192.0.2.2/24"): "vm_defaults.gateway: '192.0.2.300' is not an IP address.",
     ("gateway: 198.51.100.1", "nics: [{bridge: b}]", "address: 192.0.2.2/24"): "vm_defaults.gateway: 198.51.100.1 is not in the network 192.0.2.0/24",
     ("gateway: 192.0.2.2", "nics: [{bridge: b}]", "address: 192.0.2.2/24"): "vm_defaults.gateway: 192.0.2.2 is the address of the VM itself.",
-    ("", "nics: [{bridge: b}], nameservers: 192.0.2.1", "address: 192.0.2.2/24"): "servers.metal1.vm_defaults.nameservers: is text, not a list.",
+    ("", "nics: [{bridge: b}], nameservers: 192.0.2.1", "address: 192.0.2.2/24"): "servers.metal1.vm_defaults.nameservers: expected a list, got text.",
     ("nameservers: [x]", "nics: [{bridge: b}]", "address: 192.0.2.2/24"): "vm_defaults.nameservers[0]: 'x' is not an IP address.",
     ("", "nics: [{bridge: b}]", "address: 192.0.2.300/24"): "servers.metal1.vms[1].address: '192.0.2.300/24' is not an IP address with a prefix.",
     ("", "nics: [{bridge: b}]", "address: 192.0.2.0/24"): "servers.metal1.vms[1].address: 192.0.2.0/24 is the address of the network",

@@ -83,7 +83,7 @@ def test_names_from_the_command_line(tmp_path: pathlib.Path) -> None:
         ({"bmc": None}, {}, "servers.metal1.install.network.mac: is required"),
         ({"bmc": {}, "install": {"network": {"prefix": 24, "mac": "52:54:00:00:00:01"}, "keys": [KEY]}}, {}, "servers.metal1.bmc: is required"),
         ({"ansible_user": "debian"}, {}, "servers.metal1.ansible_user: 'debian' is not a user of the installed system"),
-        ({"hardware": {"disks": 5}}, {}, "servers.metal1.hardware.disks: is a number, not a list"),
+        ({"hardware": {"disks": 5}}, {}, "servers.metal1.hardware.disks: expected a list, got a number"),
         ({"hardware": {"disks": [{"serial": "S2"}]}}, {}, "servers.metal2.install.disk: S2 is also that of metal1"),
         ({"install": {}}, {}, "servers.metal1.install.network.prefix: is required"),
         ({"install": []}, {}, "servers.metal1.install: is a list, not a mapping"),

@@ -180,7 +180,7 @@ def test_a_bridge_that_was_there_is_left_alone(host, trial):
 
 
 def test_nothing_wanted_nothing_done(host, trial):
-    assert run(host, trial, {}).as_dict() == {"changed": False, "trial": False, "managers": [], "addresses": {}, "diff": []}
+    assert dataclasses.asdict(run(host, trial, {})) == {"changed": False, "trial": False, "managers": [], "addresses": {}, "diff": []}
 
 
 def test_port_without_manager_is_refused(host, trial):

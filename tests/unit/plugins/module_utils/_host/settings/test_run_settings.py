@@ -135,7 +135,7 @@ def test_check_mode_matches_the_real_run_and_the_second_changes_nothing():
     assert host.done == []
     real = set_host(WISH, check_mode=False, backend=host)
     assert (checked.actions, checked.diff, checked.changed, checked.restarted) == (real.actions, real.diff, True, True)
-    assert checked.as_dict() == real.as_dict()
+    assert checked == real
     assert real.kvm == {"device": True, "usable": False, "reason": "as it is", "hidden": True}
     assert host.done.count("restart") == 1
     done = len(host.done)

@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_tree import Tree
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.io_boot import read_files
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups import PATTERNS, Context, fixups_diff, plan_fixups
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_macs import StackChange, generated, is_generated, normal
@@ -82,6 +85,12 @@ def test_the_vm_does_not_get_an_address_the_source_was_given(path, text, changed
 )
 def test_what_is_the_same_on_no_other_machine_stays(path, text):
     assert after({path: text})[path] == text
+
+
+def test_netplan_is_not_left_as_it_is_without_a_parser(monkeypatch):
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(BackendError, match="yaml"):
+        after({"/etc/netplan/x.yaml": f"network: {{bridges: {{br0: {{macaddress: {LOST}}}}}}}\n"})
 
 
 @pytest.mark.parametrize(

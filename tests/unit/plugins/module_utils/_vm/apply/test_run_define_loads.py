@@ -24,7 +24,7 @@ CHANGES = (
     "_vm.storage.io_remote_volumes",
     "_vm.compare.plan_apply_class", "_vm.storage.plan_volumes_missing", "_vm.apply.run_adopt", "_vm.apply.run_apply", "_vm.template.run_blame",
     "_vm.apply.run_check", "_vm.compare.run_diff", "_vm.compare.run_facts", "_vm.apply.run_live", "_vm.storage.run_missing",
-    "_vm.apply.run_moved", "_vm.storage.run_removal", "_vm.apply.xml_device_forms", "_vm.compare.xml_differences", "_vm.compare.xml_merge",
+    "_vm.apply.run_moved", "_vm.storage.run_removal", "_vm.apply.xml_device_forms", "_vm.compare.xml_merge",
 )  # fmt: skip
 # what only moved VMs, containers, host keys and commands need, and what of Python's own is slow to load
 OTHERS = (

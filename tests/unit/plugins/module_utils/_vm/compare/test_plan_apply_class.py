@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.plan_apply_class import Device, Facts, classify, refuse
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_comparison import Difference
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_compare import Difference
 
 NIC = "devices/interface[52:54:00:00:00:01]"
 DISKS = {

@@ -11,8 +11,7 @@ import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_compare import compare, echo_of
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_comparison import Comparison, Difference
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_compare import Comparison, Difference, compare, echo_of
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
 
 NIC = "<interface type='bridge'><mac address='52:54:00:00:00:01'/><source bridge='br0'/></interface>"
