@@ -56,15 +56,6 @@ def test_state_of_the_code_ignores_documentation_only(path: str, same: bool, tmp
     assert (workspace.code_state() == before) is same
 
 
-def test_matrices_that_can_be_resumed_have_the_option() -> None:
-    from tests.runner import long_gates  # pylint: disable=import-outside-toplevel
-
-    for script in long_gates.RESUMABLE:
-        matrix = workspace.ROOT / "tests" / "torture" / f"migration_{script}.py"
-        done = subprocess.run([workspace.BIN / "python", matrix, "--help"], capture_output=True, check=True)
-        assert b"--resume" in done.stdout
-
-
 def test_the_matrix_of_the_guard_refuses_unknown_scenarios() -> None:
     """It would run none, and pass."""
     matrix = workspace.ROOT / "tests" / "torture" / "migration_guard.py"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import pathlib
 import re
 import shutil
-import subprocess
 import types
 import typing as t
 
@@ -93,18 +92,6 @@ def test_laptop_is_a_witness_at_an_address_that_the_master_does_not_take(demo: t
     assert len(set(tunnels)) == 3
 
 
-def test_table_shows_the_steps_of_the_verification(demo: t.Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "REPORT", tmp_path / "verify.json")
-    demo.REPORT.write_text('{"seconds": 12.5, "steps": [{"step": "Server of a is ACTIVE", "seconds": 7.25, "detail": ""}]}')
-    ((name, text),) = demo.verification()
-    assert name == "verify_cloud" and text.splitlines() == ["   7.2 s  Server of a is ACTIVE", "  12.5 s  all"]
-
-
-def test_table_shows_the_plays_of_a_run(demo: t.Any) -> None:
-    done = demo.PlayRun(0, 30.2, "", {"a": {"changed": 2}}, (("Create (step 2 of 4)", 25.4), ("Show", 0.5)))
-    assert demo.took(done).splitlines() == ["30 s, 2 changes", "    25 s  Create (step 2 of 4)"]
-
-
 @pytest.mark.parametrize(
     ("reached", "gap"),
     [((1, 2, 3, 4), 1), ((), 5), ((1, 2), 3), ((4, 4.5), 4), ((-3, 9), 5)],
@@ -114,24 +101,3 @@ def test_a_server_that_is_not_reached_is_noticed(demo: t.Any, reached: tuple[flo
     from rflab.cloud_clients import longest_gap
 
     assert longest_gap(reached, 0, 5) == gap
-
-
-def test_a_service_that_fails_does_not_answer(demo: t.Any) -> None:
-    from rflab.cloud_clients import ask
-
-    assert ask(lambda: True) and not ask(lambda: False) and not ask(lambda: demo.missing)
-
-
-def test_tunnels_wait_for_their_bridge(demo: t.Any, tmp_path: pathlib.Path) -> None:
-    """The script of a machine that has no bridge yet fails, so that its unit repeats it."""
-    files: dict[str, str] = {}
-
-    def run(argv: list[str], stdin: str = "") -> None:
-        if argv[0] == "tee":
-            files[argv[1]] = stdin
-
-    demo.tunnels.place("br-none0", "192.0.2.1", run)
-    script = tmp_path / "script"
-    script.write_text(files["/usr/local/sbin/lab-tunnels"], encoding="utf-8")
-    assert subprocess.run(["sh", str(script)], check=False, capture_output=True).returncode != 0
-    assert "Restart=on-failure" in files["/etc/systemd/system/lab-tunnels.service"]

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import pathlib
@@ -177,20 +176,12 @@ def test_a_long_gate_that_fails_is_a_failure(world: World, capsys: pytest.Captur
     assert engine.run_all([world.gate("one")], world.tmp, None, engine.Extra(lambda _elapsed: None)) == 0
 
 
-def test_a_run_with_a_long_gate_ends_within_70_minutes() -> None:
-    assert evidence.LIMIT <= 64 * 60
-
-
 @pytest.mark.parametrize("gate", gates.GATES, ids=lambda gate: gate.name)
 def test_the_inputs_of_a_gate_exist(gate: engine.Gate) -> None:
     own = [name for name in evidence.inputs(gate) if not name.startswith(":")]
     assert [name for name in own if not (ROOT / name).exists()] == []
     if own != ["."]:
         assert {"plugins", "roles", "playbooks", "lab"} < set(own) and own[-1].startswith(("tests", "extensions"))
-
-
-def test_inputs_contain_folders_that_tests_name() -> None:
-    assert {"tests/standby", "tests/move", "tests/torture"} <= set(evidence.folders("standby"))
 
 
 def test_the_hash_of_inputs_ignores_the_evidence_itself_and_documentation_of_the_product() -> None:
@@ -277,33 +268,3 @@ def _steps(gate: engine.Gate) -> t.Iterator[engine.Step]:
     function = gate.steps.__closure__ or ()
     inner = next((cell.cell_contents for cell in function if isinstance(cell.cell_contents, engine.Gate)), gate)
     yield from inner.steps()
-
-
-@pytest.mark.parametrize(
-    ("argv", "chosen", "reuse", "extra"),
-    [
-        ([], "", True, "the stalest"),
-        ([], "none", False, None),
-        ([], "torture-move-keys", True, "torture-move-keys"),
-        (["--suite", "torture"], "", False, None),
-        (["--only", "docs"], "", False, None),
-    ],
-)
-def test_the_variable_evidence_chooses(argv: list[str], chosen: str, reuse: bool, extra: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: dict[str, t.Any] = {}
-    monkeypatch.setattr(gates.os, "environ", {"EVIDENCE": chosen} if chosen else {})
-    monkeypatch.setattr(gates.leftovers, "run", contextlib.nullcontext)
-    monkeypatch.setattr(gates, "run_all", lambda names, _output, kept, more: seen.update(names=names, kept=kept, more=more) or 0)
-    monkeypatch.setattr(evidence.Evidence, "stalest", lambda *_unused: engine.Gate("the stalest", "", list, frozenset()))
-    assert gates.main(argv) == 0
-    more = seen["more"]
-    assert (more.choose(0.0).name if more else None) == extra and seen["kept"]._reuse is reuse
-    # only a gate that a person chose may take as long as it wants
-    assert more is None or more.limit == (float("inf") if chosen else evidence.LIMIT)
-
-
-def test_a_name_chooses_a_gate_or_all_that_begin_so() -> None:
-    assert [gate.name for gate in gates._chosen(["move"])] == ["move"]
-    assert {gate.name for gate in gates._chosen(["torture-move"])} == {"torture-move-keys", "torture-move-move"}
-    with pytest.raises(ValueError, match="no gate is named torture-mo; --list shows them"):
-        gates._chosen(["torture-mo"])

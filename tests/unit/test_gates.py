@@ -118,11 +118,6 @@ def test_a_slow_command_is_not_ended(script: str, tmp_path: pathlib.Path, capsys
     assert run(tmp_path, capsys, gate("slow", script, silence=1.0)) == (0, "1 passed, 0 failed")
 
 
-def test_the_slowest_gates_are_named(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert engine.run_all([gate("short", "true"), gate("long", "sleep 0.6")], tmp_path) == 0
-    assert re.search(r"slowest: long 1 s, short 0 s; logs: ", capsys.readouterr().out)
-
-
 def test_reports_of_others_are_neither_counted_nor_removed(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "other.xml"
     other.write_text('<testsuite><testcase name="a"><failure/></testcase></testsuite>')
@@ -190,26 +185,10 @@ def test_gates_aside_run_beside_the_others_and_are_shown_whole(tmp_path: pathlib
         assert f"{name} ends" in (tmp_path / "gates" / f"{name}.log").read_text()
 
 
-def test_a_lane_of_its_own_runs_beside_main_without_stepping_back(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    main = gate("main", f"touch {one}; {WAIT.format(two)}", "sleep 0.5; echo main ends")
-    own = dataclasses.replace(gate("own", f"{WAIT.format(one)}", f"touch {two}", "nice; echo own ends"), lane=engine.BESIDE)
-    early = aside(gate("early", f"{WAIT.format(one)}", "echo early ends"))
-    assert engine.run_all([own, early, main], tmp_path) == 0
-    lines = capsys.readouterr().out.splitlines()
-    shown = lines[lines.index("=== own: own") : lines.index("own ends")]
-    assert shown[-1] == str(os.nice(0)) and not [line for line in shown if "early" in line or line == "main ends"]
-
-
 def test_a_failure_aside_is_a_failure(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, capsys, gate("main", "true"), aside(gate("beside", "true", "exit 3"))) == (1, "2 passed, 1 failed")
     broken = engine.Gate("broken", "broken", lambda: iter([1 // 0]), frozenset(), lane=engine.ASIDE)
     assert run(tmp_path, capsys, gate("main", "true"), broken) == (1, "1 passed, 1 failed")
-
-
-def test_gates_aside_that_are_alone_are_seen_at_once_and_need_not_step_back(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert engine.run_all([aside(gate("one", "nice"))], tmp_path) == 0
-    assert str(os.nice(0)) in capsys.readouterr().out.splitlines()
 
 
 def test_a_lane_that_breaks_is_not_overlooked(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -295,11 +274,6 @@ def test_ci_ends_with_the_count_and_the_exit_code(make: str, code: int, last: st
     assert (done.returncode, done.stdout.splitlines()[-1]) == (code, last)
 
 
-def test_every_gate_has_its_own_name() -> None:
-    names = [one.name for one in gates.GATES]
-    assert len(set(names)) == len(names)
-
-
 def test_make_test_has_the_whole_of_what_make_check_has_a_part_of() -> None:
     assert {one.name for one in gates.GATES if one.suites == {"check"}} == {"quick", "changed"}
     assert {"units", "lint", "sanity", "docs", "site", "artifact", "ee"} <= {one.name for one in gates.GATES if "test" in one.suites}
@@ -322,19 +296,3 @@ def test_what_changed_since_a_commit_is_found() -> None:
     first = subprocess.run(["git", "rev-list", "--max-parents=0", "HEAD"], cwd=workspace.ROOT, check=True, capture_output=True, text=True).stdout.split()[-1]
     assert "tests/unit/test_gates.py" in workspace.changed(first)
     assert all((workspace.ROOT / name).is_file() for name in workspace.changed())
-
-
-def test_the_stand_in_for_get_pip_is_python() -> None:
-    compile(workspace.GET_PIP, "get_pip.py", "exec")
-    assert os.pathsep in workspace.search_path()
-
-
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [({"3.9", "3.10", "3.13"}, ["3.9", "3.13"]), ({"3.10"}, ["3.10"]), (set(), [])],
-)
-def test_sanity_uses_the_oldest_and_the_newest_python(monkeypatch: pytest.MonkeyPatch, found: set[str], expected: list[str]) -> None:
-    own = workspace.OWN_PYTHON
-    monkeypatch.setattr(workspace.shutil, "which", lambda name, path: name if name.removeprefix("python") in found | {own} else None)
-    versions = tuple(version for version in ("3.9", "3.10", "3.12", "3.13") if version != own)
-    assert workspace.edges((*versions, own)) == expected

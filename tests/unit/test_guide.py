@@ -28,7 +28,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot i
 
 NET = "10.0.0"
 PAGE = guide.blocks(guide.PAGE.read_text(encoding="utf-8"))
-GIB = 1 << 30
 
 
 def ansible(tool: str, *arguments: str, folder: pathlib.Path) -> str:

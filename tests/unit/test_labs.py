@@ -12,7 +12,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import types
 import typing as t
 
 import pytest
@@ -23,7 +22,7 @@ sys.path.insert(0, str(ROOT / "tests" / "runner"))
 import engine  # noqa: E402
 import gates  # noqa: E402
 import labs  # noqa: E402
-from rflab import loops, network, registry, settings, teardown  # noqa: E402
+from rflab import network, registry, settings, teardown  # noqa: E402
 from rflab.say import LabError  # noqa: E402
 
 WITH_A_LAB = ("lab", "molecule", "e2e", "torture-faults")
@@ -62,21 +61,6 @@ def test_chosen_network_does_not_overlap_networks_in_use() -> None:
         other = labs.choose("e2e", taken)
         assert other.prefixlen == 24 and other.is_private
         assert not any(other.overlaps(one) for one in taken)
-
-
-def test_search_continues_when_a_range_is_in_use() -> None:
-    assert labs.choose("lab", [net("10.0.0.0/8")]).subnet_of(net("172.16.0.0/12"))
-    assert labs.choose("lab", [net("10.0.0.0/8"), net("172.16.0.0/12")]).subnet_of(net("192.168.0.0/16"))
-    last = [net("10.0.0.0/9"), net("10.128.0.0/9"), net("172.16.0.0/12"), *(one for one in net("192.168.0.0/16").subnets(new_prefix=24))]
-    assert labs.choose("lab", last[:-1]) == last[-1]
-    with pytest.raises(labs.NoNetwork):
-        labs.choose("lab", last)
-
-
-def test_the_documented_networks_are_not_chosen() -> None:
-    chosen = {labs.choose(str(number), []) for number in range(200)}
-    assert not any(one.overlaps(net("10.208.0.0/12")) for one in chosen)
-    assert len(chosen) > 150
 
 
 # Claims
@@ -216,27 +200,3 @@ def test_labs_of_checkouts_that_are_there_are_not_swept(machine: pathlib.Path) -
     teardown.sweep(settings.Lab("up", "10.192.1"))
     assert registry.entries() == {}
     assert not (machine / ".lab-up").exists()
-
-
-def test_all_labs_of_a_checkout_are_found(machine: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(teardown, "REPO", machine)
-    for name in (".lab", ".lab-kept", ".labels"):
-        (machine / name).mkdir()
-    entry("lost", machine / ".lab-lost")
-    entry("other", machine / "elsewhere" / ".lab-other")
-    assert [lab.title for lab in teardown.here()] == ["default", "kept", "lost"]
-
-
-def test_a_loop_device_that_another_lab_makes_at_the_same_moment_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: set[str] = {"/dev/loop0"}
-
-    def mknod(path: str, mode: int, device: int) -> None:
-        if path == "/dev/loop1":
-            raise FileExistsError(path)
-        made.add(path)
-
-    monkeypatch.setattr(loops, "LOOPS", 3)
-    monkeypatch.setattr(loops, "open", lambda *given: open(os.devnull, "rb"), raising=False)
-    monkeypatch.setattr(loops.fcntl, "ioctl", lambda *given: 0)
-    monkeypatch.setattr(loops, "os", types.SimpleNamespace(path=types.SimpleNamespace(exists=made.__contains__), mknod=mknod, makedev=os.makedev))
-    assert loops.provide() == [2]

@@ -6,10 +6,8 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import time
@@ -24,26 +22,15 @@ from tests.support.preloaded import ansible_playbook
 
 #: All settings but the path of a temporary folder of the process.
 SETTINGS = sorted(set(constants.config.get_configuration_definitions()) - {"DEFAULT_LOCAL_TMP"})
-#: A lookup in the main process: returns how it was started, writes, or does what a test wants.
+#: A lookup in the main process: returns how it was started, or waits.
 LOOKUP = """
-import os, pathlib, signal, sys, time
+import pathlib, time
 from ansible.plugins.lookup import LookupBase
 
 class LookupModule(LookupBase):
     def run(self, terms, variables=None, **unused):
-        what, *more = terms
-        if what == 'kill':
-            os.kill(os.getpid(), signal.SIGKILL)
-        if what == 'wait':
-            print('waiting', flush=True)
+        if terms == ['wait']:
             time.sleep(600)
-        if what == 'write':
-            for number in range(3000):
-                print(f'line {number}', file=(sys.stdout, sys.stderr)[number % 2], flush=True)
-        if what == 'meet':
-            pathlib.Path(more[0]).touch()
-            while not pathlib.Path(more[1]).exists():
-                time.sleep(0.01)
         return [pathlib.Path('/proc/self/cmdline').read_text().replace(chr(0), ' ')]
 """
 #: Replaces a plugin of Ansible itself.
@@ -133,25 +120,6 @@ def test_a_run_leaves_nothing_to_the_next_one(tmp_path: pathlib.Path) -> None:
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-def test_output_of_both_streams_keeps_its_order(tmp_path: pathlib.Path) -> None:
-    env = _play(tmp_path, hosts="{{ lookup('own', 'write') }}")
-    merged = ansible_playbook("-i", "localhost,", "play.yml", cwd=tmp_path, env=env, merged=True)
-    assert _lines(merged.stdout) == list(range(3000)) and not merged.stderr
-    apart = ansible_playbook("-i", "localhost,", "play.yml", cwd=tmp_path, env=env)
-    assert _lines(apart.stdout) == list(range(0, 3000, 2)) and _lines(apart.stderr) == list(range(1, 3000, 2))
-
-
-def _lines(output: str) -> list[int]:
-    """The numbers of the lines until they begin again: the hosts of a play are read several times."""
-    found = [int(line.partition(" ")[2]) for line in output.splitlines() if line.startswith("line ")]
-    return found[: found.index(found[0], 1)]
-
-
-def test_a_killed_run_has_the_number_of_the_signal(tmp_path: pathlib.Path) -> None:
-    env = _play(tmp_path, hosts="{{ lookup('own', 'kill') }}")
-    assert ansible_playbook("-i", "localhost,", "play.yml", cwd=tmp_path, env=env).returncode == -signal.SIGKILL
-
-
 def test_a_late_run_is_killed(tmp_path: pathlib.Path) -> None:
     env = _play(tmp_path, hosts="{{ lookup('own', 'wait') }}")
     with pytest.raises(subprocess.TimeoutExpired):
@@ -164,16 +132,6 @@ def _runs_in(path: pathlib.Path, folder: pathlib.Path) -> bool:
         return path.readlink() == folder
     except OSError:
         return False
-
-
-def test_runs_can_wait_for_each_other(tmp_path: pathlib.Path) -> None:
-    def run(number: int) -> int:
-        folder = tmp_path / str(number)
-        env = _play(folder, hosts=f"{{{{ lookup('own', 'meet', '{tmp_path}/met{number}', '{tmp_path}/met{1 - number}') }}}}")
-        return ansible_playbook("-i", "localhost,", "play.yml", cwd=folder, env=env, timeout=60).returncode
-
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        assert list(pool.map(run, range(2))) == [0, 0]
 
 
 def test_the_parent_ends_with_the_process_that_started_it(tmp_path: pathlib.Path) -> None:

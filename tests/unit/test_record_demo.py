@@ -72,10 +72,3 @@ def test_the_picture_is_well_formed_and_needs_nothing_else() -> None:
     assert "    master: precopy, pass 2, <&> 0 B" in shown
     assert max(len(line) for line in shown) == demo.COLUMNS
     assert not any(word in text.replace("http://www.w3.org/2000/svg", "") for word in ("http", "href", "url(", "<script", "<image"))
-
-
-def test_a_table_wider_than_the_picture_keeps_its_frame() -> None:
-    for line in ("+" + "-" * 200 + "+", f"| {'x':<200} |", f"| {'x' * 200} |"):
-        short = demo.shorten(line)
-        assert len(short) == demo.COLUMNS and short[-1] == line[-1]
-    assert "…" not in demo.shorten(f"| {'x':<200} |") and "…" in demo.shorten(f"| {'x' * 200} |")

@@ -86,27 +86,9 @@ def test_ratios_are_taken_inside_rounds() -> None:
     assert samples.ratio(PEER, PING, SAME, 50) is None
 
 
-def test_a_row_without_a_partner_in_its_round_is_left_out() -> None:
-    samples = Samples([sample(OURS, SAME, 2, 0), sample(PING, SAME, 1, 1), sample(OURS, SAME, 3, 1)])
-    assert samples.ratio(OURS, PING, SAME, 50) == 3
-
-
 @pytest.mark.parametrize(
     "costs, expected",
     [({50: 1, 100: 2, 200: 4}, 1), ({1: 9, 50: 1, 100: 2, 200: 6}, 2), ({50: 1, 100: 2}, None), ({50: 1, 100: 3, 200: 3}, 0)],
 )
 def test_bend(costs: dict[int, float], expected: float | None) -> None:
     assert bend(costs) == expected
-
-
-def test_growth_out_of_nothing_is_no_straight_line() -> None:
-    assert (bend({50: 1, 100: 1, 200: 2}) or 0) > figures.BEND
-
-
-def test_tables_hold_every_row() -> None:
-    rows = figures.rows(Samples(good()))
-    assert ["create and start", "50", PEER, "60.00", "", "5.22", "", "1"] in rows
-    assert ["no change", "50", PEER, "50.00", "50.00", "38.46", "50 in 1", "1"] in rows
-    text = figures.plain(figures.HEADS, rows)
-    assert len(text.splitlines()) == len(rows) + 2
-    assert figures.markdown(("a", "b"), [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"

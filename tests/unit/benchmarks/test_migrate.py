@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks import migrate, migrate_source
+from benchmarks import migrate
 
 
 def measured(size: int = 4, data: float = 2.0, offline: float = 30.0, cold: float = 31.0, rate: int = 1024) -> dict[str, object]:
@@ -27,16 +27,3 @@ def test_all_targets_met() -> None:
 @pytest.mark.parametrize("bad", [report(measured(data=3.1)), report(measured(cold=34.0)), report(measured(), unit=151)], ids=["long", "slow", "fat"])
 def test_missed_target_is_reported(bad: str) -> None:
     assert bad.count("MISS") == 1
-
-
-def test_a_single_point_has_no_slope() -> None:
-    assert migrate.slope([measured()], "size") is None
-
-
-def test_the_files_come_to_the_size_asked_for(tmp_path) -> None:
-    migrate_source.fill(str(tmp_path), 4)
-    before = {each: each.stat().st_size for each in tmp_path.rglob("*") if each.is_file()}
-    assert sum(before.values()) == pytest.approx(4 << 20, rel=0.01)
-    migrate_source.fill(str(tmp_path), 8)
-    after = {each: each.stat().st_size for each in tmp_path.rglob("*") if each.is_file()}
-    assert before.items() <= after.items() and sum(after.values()) > 6 << 20

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.pause import Round, report, rows, verdicts
+from benchmarks.pause import Round, rows, verdicts
 
 
 def test_a_round_is_held_against_a_boot_and_a_copy_of_nothing() -> None:
@@ -25,8 +25,3 @@ def test_limits_that_are_missed(away: float, predicted: float, met: list[str]) -
 def test_worst_prediction_counts() -> None:
     rounds = [Round(50.0, predicted, 50.0, 48.0, 2.0, {}) for predicted in (50.0, 49.0, 20.0)]
     assert verdicts(rounds)[1] == ["prediction error (worst)", "≤ 30%", "-60%", "MISS"]
-
-
-def test_a_part_that_only_one_round_has_is_a_dash_in_the_others() -> None:
-    rounds = [Round(50.0, 50.0, 50.0, 48.0, 2.0, {"boot": 40.0}), Round(50.0, 50.0, 50.0, 48.0, 2.0, {"boot": 41.0, "checks": 1.5})]
-    assert "| checks | - | 1.50 |" in report(rounds, {"cores": "2"})

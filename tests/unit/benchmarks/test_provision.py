@@ -4,12 +4,9 @@
 
 from __future__ import annotations
 
-import pathlib
-
 import pytest
 
-from benchmarks import provision
-from benchmarks.provision import Recap, Sample, MeasurementError, recap, rows, simulated, verdicts
+from benchmarks.provision import Recap, Sample, MeasurementError, recap, verdicts
 
 PLAY = """
 PLAY RECAP *********************************************************************
@@ -33,20 +30,8 @@ def test_a_run_that_changed_something_is_not_counted():
     assert recap(PLAY.replace("ok=8    changed=0", "ok=8    changed=1"), changes=True).hosts == 2
 
 
-def test_names_share_a_connection_per_fork_and_have_five_vms():
-    inventory = simulated({"ansible_host": "192.0.2.11", "vms": ["others"]}, "metal1", 178, pathlib.Path("/run/x"))["virt"]
-    assert len({entry["ansible_control_path"] for entry in inventory["hosts"].values()}) == provision.FORKS
-    assert (inventory["vars"]["virt_host_name"], len(inventory["vars"]["virt_host_vms"])) == ("metal1", 5)
-
-
 def test_targets_are_judged():
     good = [sample(1, 4), sample(10, 20), sample(178, 178 * 2.2)]
     assert [line[-1] for line in verdicts(good)] == ["ok", "ok", "ok"]
     bad = [sample(1, 4, tasks=13, ratio=3.1), sample(10, 20), sample(178, 178 * 2.6)]
     assert [line[-1] for line in verdicts(bad)] == ["MISS", "MISS", "MISS"]
-
-
-def test_a_host_among_many_is_compared_with_one_among_few():
-    table = rows([sample(1, 4), sample(10, 20), sample(50, 110)])
-    assert [line[7] for line in table] == ["-", "1.00", "1.10"]
-    assert len(table[0]) == len(provision.HEADS)

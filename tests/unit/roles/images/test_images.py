@@ -50,13 +50,6 @@ def test_a_pool_that_is_not_mounted_is_refused(folder: str, tmp_path: pathlib.Pa
     assert code != 0 and "is not mounted" in " ".join(output.split()), output
 
 
-@pytest.mark.parametrize("state, fetched", [("running", True), ("shutdown", True), ("absent", False), ("rolled_back", False)])
-def test_images_are_fetched_for_new_volumes_only(state: str, fetched: bool, tmp_path: pathlib.Path) -> None:
-    step = {"debug": {"msg": "the images are fetched"}, "when": tasks_of("virt_guests")["Fetch the base images"]["when"]}
-    code, output = ControlNode(tmp_path).play([step], virt_guests_state=state, virt_guests_images=[{"name": "one"}])
-    assert code == 0 and ("the images are fetched" in output) == fetched, output
-
-
 @pytest.mark.parametrize("name", VARIABLES["__images_catalogue"])
 def test_a_name_alone_is_an_image_of_the_catalogue(name: str, tmp_path: pathlib.Path) -> None:
     tasks = tasks_of("images")

@@ -22,7 +22,6 @@ from tests.support.move_world import make_world
 from tests.support.records import away
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
-RESERVE = 4 << 20
 HERE = ["rolled back", "runs here: True"]
 
 

@@ -25,7 +25,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml_variables import variables_of
 
 TEMPLATE = Template(template_source("bios"))
-MIB = 1024 * 1024
 Entry = t.Dict[str, t.Any]
 
 
