@@ -12,7 +12,7 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, shown
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean, near_miss, refuse_slips
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import SLIP, did_you_mean, near_miss, refuse_slips
 
 #: Variable with the names (``fnmatch`` patterns) of variables with the prefix of a role of this collection that others use.
 OTHERS = "footprint_other_variables"
@@ -188,6 +188,28 @@ def invalid_addresses(value: t.Any, path: str) -> list[FootprintError]:
         return []
     except ValueError:
         return [InputError(f"{shown(value)} is not an IP address.", path, "Write four numbers from 0 to 255, e.g. 192.0.2.10.")]
+
+
+def outside_catalogue(images: t.Any, path: str, catalogue: t.Collection[str]) -> list[FootprintError]:
+    """Return an error for each image without a URL that is not in the catalogue."""
+    entries = enumerate(images if isinstance(images, (list, tuple)) else ())
+    named = {index: str(one.get("name")) for index, one in entries if isinstance(one, t.Mapping) and one.get("name") and not one.get("url")}
+    hint = f"Use one of {', '.join(catalogue)}, or add a url and a checksum."
+    message = "{0!r} is not an image of the catalogue."
+    unknown = {index: name for index, name in named.items() if name not in catalogue}
+    return [InputError(message.format(name), f"{path}[{index}].name", did_you_mean(name, catalogue, hint)) for index, name in unknown.items()]
+
+
+def unknown_images(used: t.Mapping[str, str], listed: t.Any, catalogue: t.Collection[str]) -> list[str]:
+    """Return a message for each image of a disk that is similar to one of the list or the catalogue. All others may be on the server.
+
+    :arg used: path → image.
+    """
+    known = {*catalogue, *(str(one.get("name")) for one in listed if isinstance(one, t.Mapping))}
+    # a name may have an ending
+    near = {path: near_miss(image, known, SLIP) for path, image in used.items() if not image.startswith(tuple(known))}
+    hint = "Otherwise list it in virt_guests_images."
+    return [str(InputError(f"no image is named {used[path]!r}.", path, f"Did you mean {name}? {hint}")) for path, name in near.items() if name]
 
 
 def has_template(value: t.Any) -> bool:
