@@ -350,8 +350,6 @@ def main() -> None:
         result = plan_footprint(PlanRequest(**given))
     except FootprintError as error:
         module.fail_json(**error.as_result())
-    for warning in result.report["warnings"]:
-        module.warn(warning)
     if result.error:
         module.fail_json(**result.as_dict())
     module.exit_json(**result.as_dict())

@@ -159,6 +159,6 @@ def _no_room(report: t.Mapping[str, t.Any]) -> CapacityError:
     path = "vms" if report["unplaced"] else "wanted"
     hint = [change["text"] for change in report["changes"]]
     if not hint:
-        return CapacityError(f"{'; '.join(parts)}.", path, "Add servers, request less, or set match: at_least.")
+        return CapacityError(f"{'; '.join(parts)}.", path, " ".join(report["advice"]) or "Add servers, request less, or set match: at_least.")
     others = f" Or: {'; or: '.join(hint[1:])}." if hint[1:] else ""
     return CapacityError(f"{'; '.join(parts)}.", path, f"The smallest change that is sufficient: {hint[0]}.{others}")

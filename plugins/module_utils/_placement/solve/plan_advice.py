@@ -17,7 +17,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.repor
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import QUORUM, PlacementQuestion, PlanServer
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_exact import refine
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_placement import Placement, pose
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, Problem, State
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, UNMEASURED, Problem, State
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_reasons import listing
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_search import search
 
 # For larger problems (VMs × servers) changes are not verified: they are sufficient, but smaller ones may be as well.
@@ -57,7 +58,7 @@ def changes(placement: Placement) -> tuple[Change, ...]:
     """Return changes after which all VMs fit, in order of effort: settings before hardware, and those that lower the availability last."""
     problem, state = placement.problem, placement.state
     unplaced = [vm for vm, server in enumerate(state.place) if server == NOWHERE]
-    if not unplaced:
+    if not unplaced or measure_advice(placement):
         return ()
     if len(problem.vms) * len(problem.servers) > _SMALL:
         return (_sufficient_server(placement, unplaced),)
@@ -72,6 +73,15 @@ def changes(placement: Placement) -> tuple[Change, ...]:
     found.append(_another_server(placement, unplaced))
     priced = [_priced(placement, *one) for one in found if one is not None]
     return tuple(sorted(priced, key=lambda change: GRADES.index(change.ha_grade)))
+
+
+def measure_advice(placement: Placement) -> tuple[str, ...]:
+    """Return the advice to measure the servers that may have room for VMs without a server; before, it is not known whether a change is necessary."""
+    problem = placement.problem
+    unplaced = [vm for vm, server in enumerate(placement.place) if server == NOWHERE]
+    unknown = [index for index, server in enumerate(problem.servers) if server.capacity is None]
+    names = [problem.servers[index].name for index in unknown if any(problem.forbids(vm, index) == UNMEASURED for vm in unplaced)]
+    return (f"Measure {listing(names)}: let Ansible connect to {'it' if len(names) == 1 else 'them'}, or set node_capacity.",) if names else ()
 
 
 def witness_advice(placement: Placement) -> tuple[str, ...]:

@@ -41,6 +41,12 @@ def test_what_is_short_by_how_much_and_what_would_help():
     assert plan(servers=servers(8), vms=[{"id": "v", "ram": 10}], unplaced="report").error is None
 
 
+def test_an_unmeasured_server_is_no_reason_to_add_one():
+    result = plan(servers=[{"name": "metal1"}, {"name": "metal2"}], vms=[{"id": "v", "ram": 1}])
+    assert str(result.error).endswith("are not known). Measure metal1 and metal2: let Ansible connect to them, or set node_capacity.")
+    assert "add a server" not in "\n".join(result.report["text"])
+
+
 def test_a_wish_without_a_server():
     result = plan(servers=servers(128), wanted=[{"name": "compute1", "ram": 16}])
     assert result.error.path == "wanted" and "match: at_least" in str(result.error)
