@@ -59,8 +59,6 @@ _SPECS = os.path.join(os.path.dirname(__file__), "..", "..", "playbooks", "argum
 _ROLES = os.path.normpath(os.path.join(os.path.dirname(__file__), "..", "..", "roles"))
 #: Lists for which the roles accept one text.
 _ONE = re.compile(r"\A(keystone_rotate|master_migrate_services|\w+_allowed)\Z")
-#: Lists of images.
-_IMAGES = ("images_list", "virt_guests_images")
 #: How ansible-core says that a key of a suboption is unknown.
 _UNSUPPORTED = re.compile(r"\A(\S+)\. Supported parameters include: (.*)\Z", re.DOTALL)
 #: The specification of variables that all playbooks have in common.
@@ -93,28 +91,28 @@ class LookupModule(LookupBase):
             Display().warning(message)
         # not rendered: a template may need what only a run knows, or generate a secret
         raw = {name: hostvars.raw_get(name) if hasattr(hostvars, "raw_get") else hostvars[name] for name in hosts}
+        unknown += errors + run_names.slips(raw) + self._invalid_values(raw, known)
         catalogue = list(self._loader.load_from_file(os.path.join(_ROLES, "images", "vars", "main.yml"))["__images_catalogue"])
-        unknown += errors + run_names.slips(raw) + self._invalid_values(raw, known, catalogue) + run_names.images(raw, catalogue)
+        backends = [str(error) for one in raw.values() for error in model_backends.unknown_keys(one.get(model_backends.PREFIX))]
+        unknown += dict.fromkeys((*run_names.images(raw, catalogue), *backends))
         given = {name: self._templar.template(variables[name]) for name in options if name in (variables or {})}
         return [{"options": options, "unknown": unknown, "invalid": [*invalid(options, given), *invalid_ports(hosts, known)]}]
 
-    def _invalid_values(self, hosts: t.Mapping[str, t.Mapping[str, t.Any]], known: t.Any, catalogue: t.Collection[str]) -> list[str]:
-        """Return a message for each value of a variable of a role that does not match the role's argument specification, or what it refers to."""
+    def _invalid_values(self, hosts: t.Mapping[str, t.Mapping[str, t.Any]], known: t.Any) -> list[str]:
+        """Return a message for each value of a variable of a role that does not match the role's argument specification."""
         found: list[str] = []
-        for (role, name), values in run_names.role_values(hosts, known, (model_backends.PREFIX,)).items():
+        for (role, name), values in run_names.role_values(hosts, known).items():
             path = os.path.join(_ROLES, role, "meta", "argument_specs.yml")
             specs = self._loader.load_from_file(path)["argument_specs"].values() if os.path.isfile(path) else ()
             options = next((spec["options"] for spec in specs if name in spec.get("options", ())), {})
             for value, where in values:
-                errors = plan_names.invalid_addresses(value, name)
-                errors += plan_names.outside_catalogue(value, name, catalogue) if name in _IMAGES else []
-                errors += model_backends.unknown_keys(value) if name == model_backends.PREFIX else []
-                found += [f"{error.path} ({where}): {error.message} {error.hint}" for error in errors]
+                addresses = plan_names.invalid_addresses(value, name)
+                found += [f"{error.path} ({where}): {error.message} {error.hint}" for error in addresses]
                 if value and isinstance(value, str) and options and options[name].get("type") == "list" and not _ONE.match(name):
                     # the specification accepts comma-separated texts, but the roles would use each letter
                     text = "a text" if options[name].get("no_log") else f"the text {value!r}. Write [{value}]"
                     found.append(f"{name} ({where}): must be a list, not {text}.")
-                elif options and not errors:
+                elif options and not addresses:
                     found += [f"{name} ({where}): {message.removeprefix(f'{name}: ')}" for message in invalid({name: options[name]}, {name: value})]
         return found
 

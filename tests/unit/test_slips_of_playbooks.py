@@ -106,11 +106,11 @@ RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (
             "\n".join(
                 (
-                    "virt_guests_images[0].name (set for metal1 and 1 more): 'debian-99' is not an image of the catalogue. Did you mean debian-13?",
-                    "cinder_volume_backends.local.volume_groups (set for metal1 and 2 more): is not a known key. Did you mean volume_group?",
-                    "cinder_volume_backends.ceph.pol (set for metal1 and 2 more): is not a known key. Did you mean pool?",
+                    "virt_guests_images[0].name: 'debian-99' is not an image of the catalogue. Did you mean debian-13?",
                     "vm_defaults.disks[0].image: no image is named 'debain-13'. Did you mean debian-13? Otherwise list it in virt_guests_images.",
                     "vm_defaults.disks[4].image: no image is named 'mien'. Did you mean mine? Otherwise list it in virt_guests_images.",
+                    "cinder_volume_backends.local.volume_groups: is not a known key. Did you mean volume_group?",
+                    "cinder_volume_backends.ceph.pol: is not a known key. Did you mean pool?",
                     "Origin: ",
                 )
             ),

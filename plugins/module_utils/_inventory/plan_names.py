@@ -190,26 +190,24 @@ def invalid_addresses(value: t.Any, path: str) -> list[FootprintError]:
         return [InputError(f"{shown(value)} is not an IP address.", path, "Write four numbers from 0 to 255, e.g. 192.0.2.10.")]
 
 
-def outside_catalogue(images: t.Any, path: str, catalogue: t.Collection[str]) -> list[FootprintError]:
-    """Return an error for each image without a URL that is not in the catalogue."""
-    entries = enumerate(images if isinstance(images, (list, tuple)) else ())
-    named = {index: str(one.get("name")) for index, one in entries if isinstance(one, t.Mapping) and one.get("name") and not one.get("url")}
-    hint = f"Use one of {', '.join(catalogue)}, or add a url and a checksum."
-    message = "{0!r} is not an image of the catalogue."
-    unknown = {index: name for index, name in named.items() if name not in catalogue}
-    return [InputError(message.format(name), f"{path}[{index}].name", did_you_mean(name, catalogue, hint)) for index, name in unknown.items()]
+def unknown_images(listed: t.Sequence[t.Any], used: t.Mapping[str, str], catalogue: t.Collection[str]) -> list[str]:
+    """Return a message for each image of a list without a URL that is not in the catalogue, and for each of a disk that is similar to a known one.
 
-
-def unknown_images(used: t.Mapping[str, str], listed: t.Any, catalogue: t.Collection[str]) -> list[str]:
-    """Return a message for each image of a disk that is similar to one of the list or the catalogue. All others may be on the server.
-
-    :arg used: path → image.
+    :arg listed: ``virt_guests_images``.
+    :arg used: path → image of a disk. One that is not similar may be on the server.
     """
-    known = {*catalogue, *(str(one.get("name")) for one in listed if isinstance(one, t.Mapping))}
+    names = {index: str(one["name"]) for index, one in enumerate(listed) if isinstance(one, t.Mapping) and one.get("name")}
+    hint = f"Use one of {', '.join(catalogue)}, or add a url and a checksum."
+    found = [
+        InputError(f"{name!r} is not an image of the catalogue.", f"virt_guests_images[{index}].name", did_you_mean(name, catalogue, hint))
+        for index, name in names.items() if name not in catalogue and not listed[index].get("url")
+    ]  # fmt: skip
+    known = {*catalogue, *names.values()}
     # a name may have an ending
     near = {path: near_miss(image, known, SLIP) for path, image in used.items() if not image.startswith(tuple(known))}
     hint = "Otherwise list it in virt_guests_images."
-    return [str(InputError(f"no image is named {used[path]!r}.", path, f"Did you mean {name}? {hint}")) for path, name in near.items() if name]
+    found += [InputError(f"no image is named {used[path]!r}.", path, f"Did you mean {name}? {hint}") for path, name in near.items() if name]
+    return [str(error) for error in found]
 
 
 def has_template(value: t.Any) -> bool:

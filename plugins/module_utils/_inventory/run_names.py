@@ -104,28 +104,25 @@ def slips(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
 
 
 def images(hosts: t.Mapping[str, t.Mapping[str, t.Any]], catalogue: t.Collection[str]) -> list[str]:
-    """Return the errors of images of disks on servers whose list of images is known.
+    """Return the errors of the images of hosts that have a list without a template.
 
     :arg hosts: host → its variables, without rendering.
     """
-    lists = {name: variables.get("virt_guests_images") for name, variables in hosts.items() if name in IMAGES}
-    checked = {name: value for name, value in lists.items() if isinstance(value, (list, tuple)) and value and not plan_names.has_template(value)}
-    return list(dict.fromkeys(error for name, value in checked.items() for error in plan_names.unknown_images(IMAGES[name], value, catalogue)))
+    lists = {name: variables.get("virt_guests_images") for name, variables in hosts.items()}
+    known = {name: value for name, value in lists.items() if isinstance(value, (list, tuple)) and value and not plan_names.has_template(value)}
+    return [error for name, value in known.items() for error in plan_names.unknown_images(value, IMAGES.get(name, {}), catalogue)]
 
 
-def role_values(
-    hosts: t.Mapping[str, t.Mapping[str, t.Any]], known: plan_names.Known, always: t.Collection[str] = ()
-) -> dict[tuple[str, str], list[tuple[t.Any, str]]]:
+def role_values(hosts: t.Mapping[str, t.Mapping[str, t.Any]], known: plan_names.Known) -> dict[tuple[str, str], list[tuple[t.Any, str]]]:
     """Return the values of variables of roles that contain no template: role and name → each value, and the hosts that have it, for a message.
 
     :arg hosts: host → its variables, without rendering.
-    :arg always: variables whose values are returned with templates.
     """
     found: dict[tuple[str, str], list[tuple[t.Any, list[str]]]] = {}
     for host, variables in hosts.items():
         for name, value in variables.items():
             role = plan_names.role_of(name, known) if name.startswith(tuple(known)) else None
-            if role and (name in always or not plan_names.has_template(value)):
+            if role and not plan_names.has_template(value):
                 same = found.setdefault((role, name), [])
                 names = next((names for one, names in same if one is value or one == value), None)
                 if names is None:

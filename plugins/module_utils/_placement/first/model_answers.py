@@ -120,7 +120,7 @@ def addresses(answers: Answers) -> dict[str, str]:
 def _machine(value: t.Any, path: str) -> Machine:
     name, _equals, address = (part.strip() for part in str(value).partition("="))
     if not _NAME.match(name) or not address:
-        raise InputError(f"{shown(value)} is not a machine.", path, "Write NAME=ADDRESS, e.g. metal1=192.0.2.11; a name has lower-case letters, digits, hyphens.")
+        raise InputError(f"{shown(value)} is not a machine.", path, "Write NAME=ADDRESS, e.g. metal1=192.0.2.11, the name in lower case.")
     if name in _TAKEN:
         raise InputError(f"{name} is the name of a group or VM.", path, "Use another name, e.g. metal1.")
     if ipaddress.IPv4Address(ipv4(address, path)).is_loopback:

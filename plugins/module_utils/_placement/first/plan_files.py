@@ -43,97 +43,66 @@ any_unparsed_is_failed = true
 Variables = t.Mapping[str, t.Any]
 
 
-def variables(answers: Answers, found: plan_machines.Found, key: str) -> dict[str, t.Any]:
-    """Return the variables of all hosts.
-
-    :arg key: path of the public ssh key that VMs accept; empty without VMs.
-    """
-    used = addresses(answers)
-    result: dict[str, t.Any] = {"expert_mode": answers.expert, **connection(answers)}
-    if answers.vms:
-        result["virt_guests_images"] = [{"name": _SIZES[answers.wanted][0]}]
-        result["virt_guests_authorized_keys"] = [f"{{{{ lookup('ansible.builtin.file', '{key}') }}}}"]
-    if VIRTUAL in used:
-        result["load_balancer_virtual_address"] = used[VIRTUAL]
-    if answers.wanted == CLOUD:
-        network = found.network
-        subnet = {"cidr": str(network.network), "gateway": network.gateway, "pool": [used[FLOATING], str(answers.last)]}
-        result |= {
-            "footprint_cloud": True,
-            "ovn_chassis_bridge_mappings": {"provider": "br-ex"},
-            "ovn_chassis_uplinks": {"br-ex": network.bridge},
-            "cloud_bootstrap_networks": [{"name": "public", "type": "flat", "external": True, "subnets": [subnet]}],
-        }
-    return result | (_migration(answers, found, used[TEMPORARY]) if answers.source else {})
-
-
 def connection(answers: Answers) -> dict[str, t.Any]:
     """Return the variables with which Ansible connects to all machines."""
     more = {} if answers.user == "root" else {"ansible_become": True}
     return {"ansible_user": answers.user, **more, "ansible_python_interpreter": "auto_silent"}
 
 
-def _migration(answers: Answers, found: plan_machines.Found, temporary: str) -> dict[str, t.Any]:
-    name = answers.source.name if answers.source else ""
-    facts = found.facts[name]
-    # room for what is written during the migration, a boot loader and swap
-    size = max(8, math.ceil(plan_machines.used_gib(facts) * 1.3) + 4)
-    result: dict[str, t.Any] = {"master_migrate_source": name, "master_migrate_temporary_address": temporary, "master_migrate_services": "all"}
-    if answers.wanted == MOVE:
-        result["master_migrate_ram"] = plan_machines.memory_gib(facts)
-        result["master_migrate_name"] = f"{name}-vm"
-    return result | {"master_migrate_disk_size": f"{size}GiB", "master_migrate_bridge": found.network.bridge}
+def variables(answers: Answers, found: plan_machines.Found, key: str) -> dict[str, t.Any]:
+    """Return the variables of all hosts.
 
-
-def roles(answers: Answers) -> list[str]:
-    """Return the roles of the servers."""
-    return ["virt", "compute"] if answers.wanted == CLOUD else ["virt"]
-
-
-def defaults(answers: Answers, found: plan_machines.Found) -> dict[str, t.Any]:
-    """Return the VM details that all VMs have."""
-    if not answers.vms:
-        return {}
-    image, size, role = _SIZES[answers.wanted]
-    network = found.network
-    return {
-        "cpu": 2,
-        "ram": _RAM,
-        **({"roles": [role]} if role else {}),
-        "nics": [{"bridge": network.bridge}],
-        "disks": [{"size": size, "image": image}],
-        "gateway": network.gateway,
-        "nameservers": list(network.nameservers),
-    }
-
-
-def bridges(port: str, network: plan_machines.Network) -> list[dict[str, str]]:
-    """Return the bridges of a server."""
-    return [{"name": network.bridge, "port": port}]
+    :arg key: path of the public ssh key that VMs accept.
+    """
+    used, network = addresses(answers), found.network
+    result: dict[str, t.Any] = {"expert_mode": answers.expert, **connection(answers)}
+    if answers.vms:
+        result["virt_guests_images"] = [{"name": _SIZES[answers.wanted][0]}]
+        result["virt_guests_authorized_keys"] = [f"{{{{ lookup('ansible.builtin.file', '{key}') }}}}"]
+    if VIRTUAL in used:
+        result["load_balancer_virtual_address"] = used[VIRTUAL]
+    if FLOATING in used:
+        subnet = {"cidr": str(network.network), "gateway": network.gateway, "pool": [used[FLOATING], str(answers.last)]}
+        result["footprint_cloud"] = True
+        result["ovn_chassis_bridge_mappings"] = {"provider": "br-ex"}
+        result["ovn_chassis_uplinks"] = {"br-ex": network.bridge}
+        result["cloud_bootstrap_networks"] = [{"name": "public", "type": "flat", "external": True, "subnets": [subnet]}]
+    if answers.source:
+        facts, name = found.facts[answers.source.name], answers.source.name
+        moved = {"ram": plan_machines.memory_gib(facts), "name": f"{name}-vm"} if answers.wanted == MOVE else {}
+        # room for what is written during the migration, a boot loader and swap
+        size = max(8, math.ceil(plan_machines.used_gib(facts) * 1.3) + 4)
+        more = {"source": name, "temporary_address": used[TEMPORARY], "services": "all", **moved, "disk_size": f"{size}GiB", "bridge": network.bridge}
+        result |= {f"master_migrate_{option}": value for option, value in more.items()}
+    return result
 
 
 def nodes(answers: Answers, found: plan_machines.Found, places: t.Mapping[str, str]) -> dict[str, t.Any]:
     """Return the file of the inventory plugin.
 
-    :arg places: VM → server.
+    :arg places: VM → server; VMs without one are left out.
     """
-    used, prefix = addresses(answers), found.network.network.prefixlen
+    used, network = addresses(answers), found.network
+    result: dict[str, t.Any] = {"plugin": "reduced.footprint.nodes", "cluster": answers.cluster}
+    if VIRTUAL in used:
+        # it moves between the controllers, so that it identifies none of them
+        result["exclude_addresses"] = [used[VIRTUAL]]
+    if answers.vms:
+        image, size, role = _SIZES[answers.wanted]
+        has_role = {"roles": [role]} if role else {}
+        devices = {"nics": [{"bridge": network.bridge}], "disks": [{"size": size, "image": image}]}
+        ways = {"gateway": network.gateway, "nameservers": list(network.nameservers)}
+        result["vm_defaults"] = {"cpu": 2, "ram": _RAM, **has_role, **devices, **ways}
     servers: dict[str, t.Any] = {}
     for one in answers.servers:
-        vms = [{"id": name, "address": f"{used[name]}/{prefix}"} for name in answers.vms if places[name] == one.name]
-        entry = {"ansible_host": one.address, "roles": roles(answers), "virt_host_bridges": bridges(found.ports[one.name], found.network)}
-        servers[one.name] = {**entry, **({"vms": vms} if vms else {})}
+        bridge = {"name": network.bridge, "port": found.ports[one.name]}
+        roles = ["virt", "compute"] if answers.wanted == CLOUD else ["virt"]
+        servers[one.name] = {"ansible_host": one.address, "roles": roles, "virt_host_bridges": [bridge]}
+        vms = [{"id": name, "address": f"{used[name]}/{network.network.prefixlen}"} for name in answers.vms if places.get(name) == one.name]
+        servers[one.name] |= {"vms": vms} if vms else {}
     if answers.source:
         servers[answers.source.name] = {"ansible_host": answers.source.address, "roles": ["master"]}
-    common = defaults(answers, found)
-    return {
-        "plugin": "reduced.footprint.nodes",
-        "cluster": answers.cluster,
-        # it moves between the controllers, so that it identifies none of them
-        **({"exclude_addresses": [used[VIRTUAL]]} if VIRTUAL in used else {}),
-        **({"vm_defaults": common} if common else {}),
-        "servers": servers,
-    }
+    return {**result, "servers": servers}
 
 
 def texts(answers: Answers, common: Variables, config: Variables) -> dict[str, str]:

@@ -62,7 +62,7 @@ def read(answers: Answers, results: t.Sequence[t.Mapping[str, t.Any]]) -> Found:
             mine, other = getattr(network, what), getattr(links[first][1], what)
             if mine != other:
                 message = f"{same.format(mine)}, that of {first} {other}."
-                problems.found.append(RefusedError(message, name, "VMs move between servers only with the same bridge, network and gateway: make them the same."))
+                problems.found.append(RefusedError(message, name, "VMs move between servers only if these are the same: change one of them."))
     problems.check()
     network = links[first][1]
     for address in (answers.first, answers.last):

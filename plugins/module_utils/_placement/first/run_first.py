@@ -19,7 +19,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.repor
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request import plan_facts
 
 
-def machines(given: t.Mapping[str, t.Any]) -> list[dict[str, str]]:
+def machines(given: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     """Return the machines to inspect, as arguments of the module ``add_host``.
 
     :arg given: the answers, see :func:`model_answers.parse`.
@@ -55,19 +55,18 @@ def write(given: t.Mapping[str, t.Any], results: t.Sequence[t.Mapping[str, t.Any
 
 
 def _plan(answers: model_answers.Answers, found: plan_machines.Found, common: t.Mapping[str, t.Any]) -> PlanResult:
-    names = [one.name for one in answers.machines]
-    hosts: dict[str, dict[str, t.Any]] = {name: {**common, "ansible_facts": found.facts[name], "footprint_cluster": answers.cluster} for name in names}
-    for name, port in found.ports.items():
-        hosts[name] |= {"node_roles": plan_files.roles(answers), "virt_host_bridges": plan_files.bridges(port, found.network)}
-    if answers.source:
-        hosts[answers.source.name]["node_roles"] = ["master"]
-    servers = plan_facts.servers_from_variables(hosts, names, {}, {})
-    for entry in servers:
-        if entry["name"] in found.ports:
-            entry.setdefault("pools", plan_machines.pool(found.facts[entry["name"]]))
-    details = {key: value for key, value in plan_files.defaults(answers, found).items() if key not in ("gateway", "nameservers")}
+    config = plan_files.nodes(answers, found, {})
+    hosts = {
+        name: {**common, **entry, "node_roles": entry["roles"], "ansible_facts": found.facts[name], "footprint_cluster": answers.cluster}
+        for name, entry in config["servers"].items()
+    }  # fmt: skip
+    servers = plan_facts.servers_from_variables(hosts, list(hosts), {}, {})
+    for entry in (one for one in servers if one["name"] in found.ports):
+        entry.setdefault("pools", plan_machines.pool(found.facts[entry["name"]]))
+    # those of an address concern no server
+    details = {key: value for key, value in config.get("vm_defaults", {}).items() if key not in ("gateway", "nameservers")}
     vms = [{"id": name, **details} for name in answers.vms]
-    return plan_footprint(PlanRequest(answers.cluster, servers, [*vms, *plan_facts.master_vm(hosts, names, {})]))
+    return plan_footprint(PlanRequest(answers.cluster, servers, [*vms, *plan_facts.master_vm(hosts, list(hosts), {})]))
 
 
 def _public_key() -> str:

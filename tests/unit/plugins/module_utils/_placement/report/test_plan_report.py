@@ -66,7 +66,7 @@ def test_the_grade(machines, vms, policy, grade):
         (servers(8, 8), [{"id": "v", "ram": 1, "host": "metal1"}], "metal1", "amber", "server has the capacity for v"),
         ([server("metal1", roles=["master"]), server("metal2")], [], "metal1", "amber", "master is down (on no other server)"),
         # the VM of a master that was not migrated yet is only planned
-        ([server("laptop", roles=["master"]), server("metal2")], [MASTER], "laptop", "amber", "If laptop is lost: master is down, unless master is running on metal2;"),
+        ([server("laptop", roles=["master"]), server("metal2")], [MASTER], "laptop", "amber", "lost: master is down, unless master is running on metal2;"),
         ([server("laptop", roles=["master"]), server("metal2", runs=["master"])], [MASTER], "laptop", "green", "nothing stops"),
         # each of two machines has the role
         ([server("a", roles=["x"]), server("b", roles=["x"]), server("m")], [{"id": "v", "ram": 1, "roles": ["x"]}], "a", "green", "nothing stops"),
