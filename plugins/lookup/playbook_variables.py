@@ -92,7 +92,8 @@ class LookupModule(LookupBase):
         # not rendered: a template may need what only a run knows, or generate a secret
         raw = {name: hostvars.raw_get(name) if hasattr(hostvars, "raw_get") else hostvars[name] for name in hosts}
         unknown += errors + run_names.slips(raw) + self._invalid_values(raw, known)
-        catalogue = list(self._loader.load_from_file(os.path.join(_ROLES, "images", "vars", "main.yml"))["__images_catalogue"])
+        path = os.path.join(_ROLES, "images", "vars", "main.yml")
+        catalogue = list(self._loader.load_from_file(path)["__images_catalogue"]) if os.path.isfile(path) else []
         backends = [str(error) for one in raw.values() for error in model_backends.unknown_keys(one.get(model_backends.PREFIX))]
         unknown += dict.fromkeys((*run_names.images(raw, catalogue), *backends))
         given = {name: self._templar.template(variables[name]) for name in options if name in (variables or {})}
