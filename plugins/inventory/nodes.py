@@ -280,6 +280,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if problems.found:
             return
         run_names.SLIPS.update(plan.slips)
+        run_names.IMAGES.update(plan.images)
         laid = self._lay(wanted, plan)
         lookup = self._lookup()
         found = self._addresses(plan, lookup, path, cache)

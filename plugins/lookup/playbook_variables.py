@@ -51,6 +51,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.parameters import remove_values
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.display import Display
+from ansible_collections.reduced.footprint.plugins.module_utils._cloud import model_backends
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import plan_names, run_names
 
 _SPECS = os.path.join(os.path.dirname(__file__), "..", "..", "playbooks", "argument_specs")
@@ -91,6 +92,10 @@ class LookupModule(LookupBase):
         # not rendered: a template may need what only a run knows, or generate a secret
         raw = {name: hostvars.raw_get(name) if hasattr(hostvars, "raw_get") else hostvars[name] for name in hosts}
         unknown += errors + run_names.slips(raw) + self._invalid_values(raw, known)
+        path = os.path.join(_ROLES, "images", "vars", "main.yml")
+        catalogue = list(self._loader.load_from_file(path)["__images_catalogue"]) if os.path.isfile(path) else []
+        backends = [str(error) for one in raw.values() for error in model_backends.unknown_keys(one.get(model_backends.PREFIX))]
+        unknown += dict.fromkeys((*run_names.images(raw, catalogue), *backends))
         given = {name: self._templar.template(variables[name]) for name in options if name in (variables or {})}
         return [{"options": options, "unknown": unknown, "invalid": [*invalid(options, given), *invalid_ports(hosts, known)]}]
 

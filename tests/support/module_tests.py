@@ -55,7 +55,9 @@ def table() -> str:
     texts["molecule"] = _text(ROOT / "extensions" / "molecule")
     rows = ["| module | unit tests | tests on real parts |", "|---|---|---|"]
     for path in sorted((ROOT / "plugins" / "modules").glob("[a-z]*.py")):
-        names = {f"modules.{path.stem}", f"modules/{path.stem}", f"reduced.footprint.{path.stem}", *(f"\"{user}\"" for user in _users(path.stem))}
+        names = {f"modules.{path.stem}", f"modules/{path.stem}", f"reduced.footprint.{path.stem}"}
+        # "init" alone is also a name in other programs
+        names |= {f"\"{user}\"" for user in _users(path.stem) if user != "init"}
         names |= {f"reduced.footprint.{user}" for user in _users(path.stem)}
         real = [name for name, text in texts.items() if any(re.search(rf"{re.escape(each)}(?![\w])", text) for each in names)]
         rows.append(f"| `{path.stem}` | {', '.join(f'`{each}`' for each in _units(path.stem))} | {', '.join(real)} |")

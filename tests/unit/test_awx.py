@@ -19,7 +19,8 @@ from tests.support import awx_schema
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 AWX = ROOT / "awx"
-PLAYBOOKS = {path.stem: path for path in (ROOT / "playbooks").glob("*.yml")}
+#: Without ``init``, which asks and writes files on the control node: a job can do neither.
+PLAYBOOKS = {path.stem: path for path in (ROOT / "playbooks").glob("*.yml") if path.stem != "init"}
 SCHEMA = awx_schema.load()["modules"]
 KINDS: t.Mapping[str, type | tuple[type, ...]] = {"bool": bool, "int": int, "str": str, "dict": dict, "list": list, "float": (int, float)}
 QUESTION = {"question_name", "question_description", "required", "type", "variable", "min", "max", "default", "choices"}
@@ -105,7 +106,7 @@ def test_a_file_of_objects_is_short(path: pathlib.Path) -> None:
 
 def test_every_playbook_runs_in_a_job_of_the_long_tests() -> None:
     text = (ROOT / "tests" / "awx" / "test_flow.py").read_text("utf-8")
-    assert [path.stem for path in (ROOT / "playbooks").glob("*.yml") if f'"{path.stem}"' not in text] == []
+    assert [name for name in PLAYBOOKS if f'"{name}"' not in text] == []
 
 
 def test_every_name_that_is_referred_to_exists() -> None:

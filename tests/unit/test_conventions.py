@@ -200,3 +200,10 @@ def test_only_vm_details_and_servers_have_free_keys(module: str) -> None:
         assert "raw" not in (option["type"], option.get("elements")) or path in FREE_KEYS, path
         assert option.get("elements") != "dict" or option.get("suboptions"), path
     assert not [path for path, result in results_of(module) if "raw" in (result["type"], result.get("elements"))]
+
+
+def test_the_changelog_lists_only_modules_and_plugins_that_exist() -> None:
+    for name, release in yaml.safe_load((ROOT / "changelogs" / "changelog.yaml").read_text("utf-8"))["releases"].items():
+        kinds = {"modules": release.get("modules", []), **release.get("plugins", {})}
+        listed = {f"plugins/{kind}/{one['name']}.py" for kind, entries in kinds.items() for one in entries}
+        assert listed and not [path for path in sorted(listed) if not (ROOT / path).is_file()], name

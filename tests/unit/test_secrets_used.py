@@ -60,15 +60,18 @@ def test_a_rolling_restart_generates_no_secrets() -> None:
     assert "tasks/secrets_used.yml" in [task.get("ansible.builtin.import_tasks") for task in play["tasks"]]
 
 
-@pytest.mark.parametrize("known", [False, True])
-def test_secrets_of_hosts_outside_the_run_count(known: bool, tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("record", ["missing", "known", "unreadable", "unreadable here"])
+def test_secrets_of_hosts_outside_the_run_count(record: str, tmp_path: pathlib.Path) -> None:
     control = ControlNode(tmp_path)
     tasks = yaml.safe_load((ROOT / "playbooks/tasks/secrets_used.yml").read_text("utf-8"))
     # a new server, and a controller that was deployed with other secrets
     tasks[0]["ansible.builtin.slurp"]["src"] = str(tmp_path / "missing")
     tasks[1]["ansible.builtin.slurp"]["src"] = str(tmp_path / "mark")
-    if known:
+    if record == "known":
         (tmp_path / "mark").write_text('{"mark": "a1", "schema": 1}\n', "utf-8")
+    elif record != "missing":
+        # root reads any file, but no folder
+        (tmp_path / ("missing" if "here" in record else "mark")).mkdir()
     (tmp_path / "used.yml").write_text(yaml.safe_dump(tasks), "utf-8")
     include = {"ansible.builtin.include_tasks": "used.yml", "vars": {"__secrets_others": ["metal1", "silent"]}}
     show = {"ansible.builtin.debug": {"msg": "{{ lookup('reduced.footprint.secret', 'nova/service') | length }} characters"}}
@@ -79,7 +82,11 @@ def test_secrets_of_hosts_outside_the_run_count(known: bool, tmp_path: pathlib.P
         (tmp_path / f"host_vars/{host}.yml").write_text(f"ansible_connection: local\nansible_python_interpreter: {sys.executable}\n", "utf-8")
     (tmp_path / "host_vars/silent.yml").write_text("ansible_host: 127.0.0.1\nansible_port: 1\n", "utf-8")
     code, output = control.run(str(tmp_path / "play.yml"), "-i", "silent,", "-e", json.dumps({"footprint_secrets": str(tmp_path / "secrets")}))
-    if known:
+    if "unreadable" in record:
+        host = "metal2" if "here" in record else "metal1"
+        assert code != 0 and f"The records of the secrets of {host} could not be read" in " ".join(output.split()), output
+        assert not (tmp_path / "secrets").exists()
+    elif record == "known":
         assert code != 0 and "were deployed with the secrets of another directory" in output, output
         assert not (tmp_path / "secrets").exists()
     else:

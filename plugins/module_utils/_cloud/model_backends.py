@@ -13,7 +13,7 @@ import typing as t
 import uuid
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_fields
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, shown
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, Problems, shown
 
 PREFIX = "cinder_volume_backends"
 FOLDER = "/etc/cinder"
@@ -82,6 +82,16 @@ def parse(value: t.Any, site: Site) -> tuple[Backend, ...]:
     return found
 
 
+def unknown_keys(value: t.Any) -> list[FootprintError]:
+    """Return an error for each unknown key of a backend; the values may be templates."""
+    problems = Problems()
+    for name, entry in value.items() if isinstance(value, t.Mapping) else ():
+        kind = entry.get("type") if isinstance(entry, t.Mapping) else None
+        for key in entry if isinstance(kind, str) and kind in _TYPES else ():
+            problems.call(model_fields.check_known, {key: None}, _keys(str(kind)), f"{PREFIX}.{name}", "")
+    return problems.found
+
+
 def warnings(value: t.Any, site: Site, server: str) -> list[str]:
     """Return what the loss of a server means for volumes, in one line or none."""
     names = ", ".join(one.name for one in (parse(value, site) if server in site.computes else ()) if server in one.servers)
@@ -93,15 +103,18 @@ def _backend(name: str, entry: t.Any, path: str, site: Site) -> Backend:
         raise InputError(f"{shown(name)} is not a valid name of a backend.", path, "Use up to 32 lower-case letters, digits, hyphens and underscores.")
     entry = model_fields.mapping(entry, path, "Write a mapping with type and the keys of the type.")
     kind = model_fields.choice(entry.get("type"), tuple(_TYPES), f"{path}.type")
-    keys, make = _TYPES[kind]
-    model_fields.check_known(entry, ("type", "settings", *keys), path, "")
+    model_fields.check_known(entry, _keys(kind), path, "")
     more = model_fields.mapping(entry.get("settings"), f"{path}.settings", "Write OPTION: VALUE, as in a section of cinder.conf.")
-    found = make(name, entry, path, site)
+    found = _TYPES[kind][1](name, entry, path, site)
     own = {"volume_backend_name": name, **({"backend_host": "shared"} if found.shared else {})}
     for key in more:
         if key in own:
             raise InputError("is set by the role.", f"{path}.settings.{key}", "Remove it.")
     return dataclasses.replace(found, settings={**found.settings, **more, **own})
+
+
+def _keys(kind: str) -> tuple[str, ...]:
+    return ("type", "settings", *_TYPES[kind][0])
 
 
 def _required(entry: t.Mapping[str, t.Any], key: str, pattern: re.Pattern[str], path: str, hint: str) -> str:

@@ -57,12 +57,14 @@ class Inventory:
     """The servers and VMs of a cluster, checked for duplicates.
 
     :arg slips: server → errors of keys in its VM details that are valid only if a template of the operator uses them.
+    :arg images: server → path of a disk's image → the image.
     """
 
     cluster: str
     servers: tuple[Server, ...]
     machines: tuple[Machine, ...]
     slips: t.Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    images: t.Mapping[str, t.Mapping[str, str]] = dataclasses.field(default_factory=dict)
 
 
 def refuse_duplicates(servers: t.Sequence[Server], machines: t.Sequence[Machine]) -> None:

@@ -12,7 +12,7 @@ import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, shown
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean, near_miss, refuse_slips
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import SLIP, did_you_mean, near_miss, refuse_slips
 
 #: Variable with the names (``fnmatch`` patterns) of variables with the prefix of a role of this collection that others use.
 OTHERS = "footprint_other_variables"
@@ -188,6 +188,26 @@ def invalid_addresses(value: t.Any, path: str) -> list[FootprintError]:
         return []
     except ValueError:
         return [InputError(f"{shown(value)} is not an IP address.", path, "Write four numbers from 0 to 255, e.g. 192.0.2.10.")]
+
+
+def unknown_images(listed: t.Sequence[t.Any], used: t.Mapping[str, str], catalogue: t.Collection[str]) -> list[str]:
+    """Return a message for each image of a list without a URL that is not in the catalogue, and for each of a disk that is similar to a known one.
+
+    :arg listed: ``virt_guests_images``.
+    :arg used: path → image of a disk. One that is not similar may be on the server.
+    """
+    names = {index: str(one["name"]) for index, one in enumerate(listed) if isinstance(one, t.Mapping) and one.get("name")}
+    hint = f"Use one of {', '.join(catalogue)}, or add a url and a checksum."
+    found = [
+        InputError(f"{name!r} is not an image of the catalogue.", f"virt_guests_images[{index}].name", did_you_mean(name, catalogue, hint))
+        for index, name in names.items() if name not in catalogue and not listed[index].get("url")
+    ]  # fmt: skip
+    known = {*catalogue, *names.values()}
+    # a name may have an ending
+    near = {path: near_miss(image, known, SLIP) for path, image in used.items() if not image.startswith(tuple(known))}
+    hint = "Otherwise list it in virt_guests_images."
+    found += [InputError(f"no image is named {used[path]!r}.", path, f"Did you mean {name}? {hint}") for path, name in near.items() if name]
+    return [str(error) for error in found]
 
 
 def has_template(value: t.Any) -> bool:

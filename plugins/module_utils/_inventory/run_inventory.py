@@ -121,7 +121,7 @@ def parse(cluster: str, servers: t.Sequence[Server], problems: Problems | None =
     """
     found = problems or Problems()
     machines: list[Machine] = []
-    complete, slips = [], {}
+    complete, slips, images = [], {}, {}
     for item in servers:
         vms, parsed, errors = plan_details.parse(item.vms, f"{item.path}.vms", cluster, item.defaults)
         found.found += errors
@@ -136,13 +136,14 @@ def parse(cluster: str, servers: t.Sequence[Server], problems: Problems | None =
         complete.append(dataclasses.replace(item, vms=vms))
         machines.extend(Machine(vm, complete[-1]) for vm in parsed)
         slips[item.name] = tuple(dict.fromkeys(_slips(item, parsed)))
+        images[item.name] = dict(_images(item, parsed))
     if not found.found:
         # parts that could not be read would be missing here
         found.call(model_inventory.refuse_duplicates, complete, machines)
         found.call(_check_witnesses, complete, machines)
     if problems is None:
         found.check()
-    return Inventory(cluster, tuple(complete), tuple(machines), slips)
+    return Inventory(cluster, tuple(complete), tuple(machines), slips, images)
 
 
 def _check_witnesses(servers: t.Sequence[Server], machines: t.Sequence[Machine]) -> None:
@@ -153,8 +154,19 @@ def _check_witnesses(servers: t.Sequence[Server], machines: t.Sequence[Machine])
     )
 
 
+def _layers(item: Server, vm: VmDetails) -> list[model_inventory.Layer]:
+    """Return the details of a VM as they are written, and their defaults."""
+    entry = plan_details.as_list(item.vms, "vms")[int(vm.path[:-1].rpartition("[")[2])]
+    return [model_inventory.Layer(vm.path, entry), *(item.defaults or ())]
+
+
+def _images(item: Server, vms: t.Sequence[VmDetails]) -> t.Iterator[tuple[str, str]]:
+    for vm, index, disk in ((vm, index, disk) for vm in vms for index, disk in enumerate(vm.disks) if disk.image):
+        error = plan_details.at_origin(InputError("", f"{vm.path}.disks[{index}].image"), _layers(item, vm))
+        yield str(error.path), disk.image
+
+
 def _slips(item: Server, vms: t.Sequence[VmDetails]) -> t.Iterator[str]:
-    entries = plan_details.as_list(item.vms, "vms") if vms else ()
     for vm in vms:
         parts = [(f"{kind}[{index}].", part.free) for kind in ("nics", "disks") for index, part in enumerate(getattr(vm, kind))]
         details = [f"{where}{key}" for where, free in [("", vm.free.keys() - KNOWN_KEYS), *parts] for key in sorted(free)]
@@ -165,8 +177,7 @@ def _slips(item: Server, vms: t.Sequence[VmDetails]) -> t.Iterator[str]:
             problems = Problems()
             for detail in details:
                 problems.call(unknown_details, vm, [detail])
-            layers = [plan_details.Layer(vm.path, entries[int(vm.path[:-1].rpartition("[")[2])]), *(item.defaults or ())]
-            yield from (str(plan_details.at_origin(error, layers)) for error in problems.found)
+            yield from (str(plan_details.at_origin(error, _layers(item, vm))) for error in problems.found)
 
 
 def find_addresses(

@@ -19,6 +19,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._inventory impor
 READ: dict[str, str] = {}
 #: Server → errors of its VM details, unless a template of the operator uses these keys; of the files that were read in this process.
 SLIPS: dict[str, t.Sequence[str]] = {}
+#: Server → path of a disk's image → the image; of the files that were read in this process.
+IMAGES: dict[str, t.Mapping[str, str]] = {}
 _OURS = re.compile(r"^plugin:\s*[\"']?(reduced\.footprint\.)?nodes\b", re.MULTILINE)
 # packages_ is too common a prefix
 _INTERNAL = ("packages",)
@@ -99,6 +101,16 @@ def check_inventory(groups: t.Mapping[str, t.Sequence[str]], sources: t.Sequence
 def slips(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
     """Return the errors of VM details of hosts that use a packaged template."""
     return [slip for name, variables in hosts.items() if not variables.get("virt_guests_template_file") for slip in SLIPS.get(name, ())]
+
+
+def images(hosts: t.Mapping[str, t.Mapping[str, t.Any]], catalogue: t.Collection[str]) -> list[str]:
+    """Return the errors of the images of hosts that have a list without a template.
+
+    :arg hosts: host → its variables, without rendering.
+    """
+    lists = {name: variables.get("virt_guests_images") for name, variables in hosts.items()}
+    known = {name: value for name, value in lists.items() if isinstance(value, (list, tuple)) and value and not plan_names.has_template(value)}
+    return [error for name, value in known.items() for error in plan_names.unknown_images(value, IMAGES.get(name, {}), catalogue)]
 
 
 def role_values(hosts: t.Mapping[str, t.Mapping[str, t.Any]], known: plan_names.Known) -> dict[tuple[str, str], list[tuple[t.Any, str]]]:

@@ -81,6 +81,7 @@ class Losses:
         able = [index for index, server in enumerate(problem.servers) if server.capacity and ROLE_VIRT in server.roles and index not in problem.taken]
         self.free = {index: problem.memory_limit[index] - state.memory[index] for index in able}
         self.by_room = sorted(able, key=lambda index: (-self.free[index], index))
+        self.unmeasured = [server.name for server in problem.servers if server.capacity is None and ROLE_VIRT in server.roles]
         self.roles_on: dict[int, list[str]] = {}
         for role, places in self.fillers.items():
             for place in dict.fromkeys(places):
@@ -98,10 +99,20 @@ class Losses:
         down = tuple(role for role in sorted(self.roles_on.get(server, ())) if set(self.fillers[role]) == {server} and role not in stops)
         restartable, stuck = self._restart(server)
         left = sum(self.free.values()) - self.free.get(server, 0)
-        severity = RED if stops else AMBER if down or stuck else GREEN
+        planned = [text for role in problem.servers[server].roles for text in self._planned(role, server)]
+        severity = RED if stops else AMBER if down or stuck or planned else GREEN
         vms = [problem.vms[vm].details.name for vm in sorted(state.on[server])]
-        sentence = _sentence(name, vms, lost, stops, down, restartable, stuck, left)
+        sentence = _sentence(name, vms, lost, stops, down, planned, restartable, stuck, left, [one for one in self.unmeasured if one != name])
         return ServerLoss(severity, stops, down, restartable, stuck, left, sentence)
+
+    def _planned(self, role: str, server: int) -> t.Iterator[str]:
+        """Yield the effect on a role that the server itself has now, and of which only VMs that may not exist yet are others."""
+        problem, state = self.placement.problem, self.placement.state
+        vms = [vm for vm, place in enumerate(state.place) if place not in (NOWHERE, server) and role in problem.vms[vm].details.roles]
+        if vms and role not in (*self.fatal, ROLE_VIRT, ROLE_COMPUTE) and len(self.fillers[role]) == len(vms) + 1:
+            if not any(problem.vms[vm].exists for vm in vms):
+                where = listing([f"{problem.vms[vm].details.name} is running on {problem.servers[state.place[vm]].name}" for vm in vms])
+                yield f"{role} is down, unless {where}"
 
     def _restart(self, server: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the VMs of a server that fit on other servers, and those that do not, the largest first."""
@@ -161,10 +172,10 @@ def _fillers(placement: Placement) -> dict[str, list[int]]:
 
 
 def _sentence(
-    name: str, vms: t.Sequence[str], lost: t.Sequence[t.Any], stops: t.Sequence[str], down: t.Sequence[str],
-    restartable: t.Sequence[str], stuck: t.Sequence[str], left: int,
+    name: str, vms: t.Sequence[str], lost: t.Sequence[t.Any], stops: t.Sequence[str], down: t.Sequence[str], planned: t.Sequence[str],
+    restartable: t.Sequence[str], stuck: t.Sequence[str], left: int, unmeasured: t.Sequence[str],
 ) -> str:  # fmt: skip
-    if not vms and not lost and not down:
+    if not vms and not lost and not down and not planned:
         return f"If {name} is lost, nothing stops: it carries no VM."
     parts = []
     if stops:
@@ -175,10 +186,14 @@ def _sentence(
         parts.append(f"the quorum is kept ({counts})")
     if down:
         parts.append(f"{listing(list(down))} {'is' if len(down) == 1 else 'are'} down (on no other server)")
+    parts += planned
     if restartable and not stuck:
         parts.append(f"other servers have the capacity to start {listing(list(restartable))} if they can access the disks")
     elif stuck:
-        parts.append(f"no other server has the capacity for {listing(list(stuck))}")
-    room = size_text(left * MIB) if left > 0 else "no memory"
-    parts.append(f"the other servers have {room} left for VMs")
+        parts.append(f"no {'measured' if unmeasured else 'other'} server has the capacity for {listing(list(stuck))}")
+    if unmeasured and left <= 0:
+        parts.append(f"{listing(unmeasured)} {'was' if len(unmeasured) == 1 else 'were'} not measured")
+    else:
+        room = size_text(left * MIB) if left > 0 else "no memory"
+        parts.append(f"the other servers {'that were measured ' if unmeasured else ''}have {room} left for VMs")
     return f"If {name} is lost: {'; '.join(parts)}."

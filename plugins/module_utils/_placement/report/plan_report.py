@@ -12,7 +12,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_availability import GRADE_WORDS
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_losses import Losses, ha_grade, quorums
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import QUORUM
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_advice import changes, witness_advice
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_advice import changes, measure_advice, witness_advice
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_placement import Placement
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_reasons import listing, reason, why_unplaced
@@ -50,7 +50,7 @@ def build_report(placement: Placement) -> dict[str, t.Any]:
         "wanted": [_wanted(placement, match) for match in placement.matches],
         "overcommit": _overcommit(servers),
         "changes": list(changes(placement)),
-        "advice": list(witness_advice(placement)),
+        "advice": [*measure_advice(placement), *witness_advice(placement)],
         "warnings": _warnings(placement),
         "labels": _labels(placement),
         "disclaimer": DISCLAIMER,

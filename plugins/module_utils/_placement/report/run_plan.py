@@ -56,8 +56,9 @@ class PlanResult:
     error: FootprintError | None
 
     def as_dict(self) -> dict[str, t.Any]:
-        """Return the result of the module; ``warnings`` is reserved by Ansible, which shows them."""
-        return {**self.report, "assumptions": self.report["warnings"], "changed": False, **(self.error.as_result() if self.error else {})}
+        """Return the result of the module; ``warnings`` is reserved by Ansible, which would show them again."""
+        found = {key: value for key, value in self.report.items() if key != "warnings"}
+        return {**found, "assumptions": self.report["warnings"], "changed": False, **(self.error.as_result() if self.error else {})}
 
 
 def hidden_values(params: t.Mapping[str, t.Any]) -> set[str]:
@@ -158,6 +159,6 @@ def _no_room(report: t.Mapping[str, t.Any]) -> CapacityError:
     path = "vms" if report["unplaced"] else "wanted"
     hint = report["changes"]
     if not hint:
-        return CapacityError(f"{'; '.join(parts)}.", path, "Add servers, request less, or set match: at_least.")
+        return CapacityError(f"{'; '.join(parts)}.", path, " ".join(report["advice"]) or "Add servers, request less, or set match: at_least.")
     others = f" Or: {'; or: '.join(hint[1:])}." if hint[1:] else ""
     return CapacityError(f"{'; '.join(parts)}.", path, f"A change that is sufficient: {hint[0]}.{others}")

@@ -17,7 +17,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.repor
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import QUORUM, PlacementQuestion, PlanServer
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_exact import refine
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_placement import Placement, pose
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, Problem, State
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, UNMEASURED, Problem, State
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_reasons import listing
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_search import search
 
 # For larger problems (VMs × servers) only an additional server is advised.
@@ -36,7 +37,7 @@ def changes(placement: Placement) -> tuple[str, ...]:
     """Return changes of which any one gives all VMs a server: settings before hardware, and those that lower the availability last."""
     problem = placement.problem
     unplaced = [vm for vm, server in enumerate(placement.state.place) if server == NOWHERE]
-    if not unplaced:
+    if not unplaced or measure_advice(placement):
         return ()
     if len(problem.vms) * len(problem.servers) > _SMALL:
         return (_server_text(placement, unplaced),)
@@ -47,6 +48,15 @@ def changes(placement: Placement) -> tuple[str, ...]:
     found += _another_server(placement, unplaced)
     found.sort(key=lambda one: GRADES.index(_grade(one[1])))
     return tuple(text + _effect(placement.state, after) for text, after in found)
+
+
+def measure_advice(placement: Placement) -> tuple[str, ...]:
+    """Return the advice to measure the servers that may have room for VMs without a server; before, it is not known whether a change is necessary."""
+    problem = placement.problem
+    unplaced = [vm for vm, server in enumerate(placement.place) if server == NOWHERE]
+    unknown = [index for index, server in enumerate(problem.servers) if server.capacity is None]
+    names = [problem.servers[index].name for index in unknown if any(problem.forbids(vm, index) == UNMEASURED for vm in unplaced)]
+    return (f"Measure {listing(names)}: let Ansible connect to {'it' if len(names) == 1 else 'them'}, or set node_capacity.",) if names else ()
 
 
 def witness_advice(placement: Placement) -> tuple[str, ...]:

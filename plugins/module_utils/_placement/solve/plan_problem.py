@@ -25,6 +25,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 LEVELS = ("unplaced", "quorum", "quorums", "apart", "moves", "spread", "balance")
 
 NOWHERE = -1
+UNMEASURED = "was not measured, so its memory and CPUs are not known"
 _SCALE = 10**12
 
 Cost = t.Tuple[int, ...]
@@ -231,7 +232,7 @@ class Problem:
         if ROLE_VIRT not in host.roles:
             return f"does not have the role {ROLE_VIRT}"
         if host.capacity is None and self.fixed[vm] != server:
-            return "was not measured, so its memory and CPUs are not known"
+            return UNMEASURED
         if self.fixed[vm] not in (NOWHERE, server):
             why = "which was not measured" if self.servers[self.fixed[vm]].capacity is None else "and moves are not allowed"
             return f"is not {self.servers[self.fixed[vm]].name}, the VM's current server, {why}"

@@ -52,9 +52,7 @@ def test_the_host_that_fetched_backups_before_does_so_no_more(
     if before:
         record.parent.mkdir(0o700)
         record.write_text(f"{before}\n", "utf-8")
-    tasks = yaml.safe_load((TASKS / "schedule.yml").read_text("utf-8"))
-    names = [task["name"] for task in tasks]
-    tasks = tasks[names.index("Read which host fetched them before") :]
+    tasks = yaml.safe_load((TASKS / "schedule_former.yml").read_text("utf-8"))
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     given = {"galera_backup_host": "metal1", "galera_cluster_name": "lab", "galera_backup_host_directory": "/b", "__galera_members": ["metal2"], **local}
     given["__galera_spool"] = str(record.parent)
@@ -66,10 +64,32 @@ def test_the_host_that_fetched_backups_before_does_so_no_more(
     assert record.read_text("utf-8") == f"{after}\n"
 
 
+@pytest.mark.parametrize(
+    ("before", "answer", "after"),
+    [("store", {"changed": True}, "\n"), ("store", {"unreachable": True, "msg": "down"}, "store\n"), ("gone", {}, "\n"), ("", {}, "\n"), (None, {}, None)],
+)
+def test_without_a_host_the_daily_backups_end(before: str | None, answer: dict[str, t.Any], after: str | None, tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path, "galera_backup", "one_time_key")
+    control.more, control.answers = {"store": {}}, {"galera_backup store": answer, "one_time_key metal2": {"changed": True}}
+    record = tmp_path / "spool/host"
+    if before is not None:
+        record.parent.mkdir(0o700)
+        record.write_text(f"{before}\n", "utf-8")
+    include = "ansible.builtin.include_tasks"
+    tasks = [{**task, include: str(TASKS / task[include])} for task in yaml.safe_load((TASKS / "main.yml").read_text("utf-8"))[-2:]]
+    given = {"galera_cluster_name": "lab", "galera_backup_host_directory": "/b", "__galera_members": ["metal2"], "__galera_spool": str(record.parent)}
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "galera_backup_host": "", "__galera_first": "metal2"}
+    code, output = control.play(tasks, "metal2", **given, **local)
+    assert code == 0 and (record.read_text("utf-8") if record.exists() else None) == after, output
+    calls = [(call["name"], call["host"], call["arguments"]["state"]) for call in control.calls()]
+    ended = [("galera_backup", "store", "unscheduled")] if before == "store" else []
+    assert calls == [*ended, *([("one_time_key", "metal2", "absent")] if before else [])]
+
+
 def test_a_record_that_cannot_be_read_ends_the_run(tmp_path: pathlib.Path) -> None:
     control = ControlNode(tmp_path, "galera_backup")
     (tmp_path / "spool/host").mkdir(parents=True)
-    (read,) = (task for task in yaml.safe_load((TASKS / "schedule.yml").read_text("utf-8")) if task["name"] == "Read which host fetched them before")
+    (read,) = (task for task in yaml.safe_load((TASKS / "schedule_former.yml").read_text("utf-8")) if task["name"] == "Read which host fetched them before")
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     code, output = control.play([read], "metal2", __galera_members=["metal2"], __galera_spool=str(tmp_path / "spool"), **local)
     assert code != 0 and "Source is a directory" in output, output

@@ -92,6 +92,11 @@ def test_invalid_backends(value: t.Any, message: str) -> None:
     assert error.value.hint and KEY not in str(error.value)
 
 
+@pytest.mark.parametrize("value", [None, "x", {"a": None}, {"a": {"typ": "lvm"}}, {"a": {"type": ["lvm"]}}, {"a": {**CEPH, "key": "{{ later }}"}, "b": LVM}])
+def test_keys_of_a_type_that_is_not_known_yet_are_not_checked(value: t.Any) -> None:
+    assert model_backends.unknown_keys(value) == []
+
+
 def test_filter_returns_plain_values() -> None:
     (found,) = volumes({"ceph": CEPH}, "shop")
     assert found["name"] == "ceph" and isinstance(found["files"], list) and isinstance(found["secret"], dict)

@@ -23,6 +23,16 @@ def test_other_values_are_valid(value: t.Any) -> None:
     assert plan_names.invalid_addresses([value], "x") == []
 
 
+@pytest.mark.parametrize("value", [None, "debian-99", 1, ["debian-99"], [{"name": None}, {"url": "x"}], [{"name": "debian-12"}, {"name": "a", "url": "x"}]])
+def test_images_of_the_catalogue_and_with_a_url_are_valid(value: t.Any) -> None:
+    assert run_names.images({"metal1": {"virt_guests_images": value}}, ["debian-12"]) == []
+
+
+def test_an_image_without_a_url_is_in_the_catalogue() -> None:
+    (error,) = run_names.images({"metal1": {"virt_guests_images": [{"name": "debian-12"}, {"name": "rocky"}]}}, ["debian-12"])
+    assert error == "virt_guests_images[1].name: 'rocky' is not an image of the catalogue. Use one of debian-12, or add a url and a checksum."
+
+
 @pytest.mark.parametrize("value", ["{{ a }}", ["{% if a %}b{% endif %}"], {"a": {"b": "x{{ c }}"}}, {"{{ a }}": 1}])
 def test_templates_are_found(value: t.Any) -> None:
     assert plan_names.has_template(value) and not plan_names.has_template([1, "a", {"b": None}])

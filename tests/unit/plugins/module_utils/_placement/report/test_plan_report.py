@@ -64,7 +64,15 @@ def test_the_grade(machines, vms, policy, grade):
         ([server(), server("metal2", hypervisors=["kvm"])], [{"id": "v", "ram": 1, "hypervisor": "lxc"}], "metal1", "amber", "server has the capacity for v"),
         ([server(), server("metal2", bridges=[])], [{"id": "v", "ram": 1, "nics": [{"bridge": "b"}]}], "metal1", "amber", "server has the capacity for v"),
         (servers(8, 8), [{"id": "v", "ram": 1, "host": "metal1"}], "metal1", "amber", "server has the capacity for v"),
-        ([server("metal1", roles=["master"]), server("metal2")], [], "metal1", "amber", "master is down"),
+        ([server("metal1", roles=["master"]), server("metal2")], [], "metal1", "amber", "master is down (on no other server)"),
+        # the VM of a master that was not migrated yet is only planned
+        ([server("laptop", roles=["master"]), server("metal2")], [MASTER], "laptop", "amber", "lost: master is down, unless master is running on metal2;"),
+        ([server("laptop", roles=["master"]), server("metal2", runs=["master"])], [MASTER], "laptop", "green", "nothing stops"),
+        # each of two machines has the role
+        ([server("a", roles=["x"]), server("b", roles=["x"]), server("m")], [{"id": "v", "ram": 1, "roles": ["x"]}], "a", "green", "nothing stops"),
+        # what an unmeasured server has is not known
+        ([server(), {"name": "metal2"}], [{"id": "v", "ram": 1}], "metal1", "amber", "no measured server has the capacity for v; metal2 was not measured."),
+        ([*servers(8, 8), {"name": "metal3"}], [{"id": "v", "ram": 1}], "metal1", "green", "the other servers that were measured have 8 GiB left for VMs"),
     ],
 )
 def test_what_a_loss_costs(machines, vms, name, severity, words):
@@ -115,6 +123,15 @@ def test_availability_in_plain_words():
 )
 def test_assumptions(machines, vms, policy, words):
     assert any(words in warning for warning in report(machines, vms, **policy)["warnings"])
+
+
+def test_a_server_that_was_not_measured_is_measured_before_anything_is_bought():
+    found = report([*servers(1), {"name": "metal2"}, {"name": "laptop", "roles": ["master"]}], [{"id": "v", "ram": 2}])
+    assert found["advice"] == ["Measure metal2: let Ansible connect to it, or set node_capacity."] and found["changes"] == []
+    # another one would not help, or is not required
+    for vms in ([{"id": "v", "ram": 2, "host": "metal1"}], [{"id": "v", "ram": 1}]):
+        found = report([*servers(1), {"name": "metal2"}], vms)
+        assert found["advice"] == [] and bool(found["changes"]) is bool(found["unplaced"])
 
 
 def test_no_assumptions():

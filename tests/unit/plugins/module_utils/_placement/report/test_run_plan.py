@@ -23,7 +23,7 @@ def test_a_plan():
     returned = result.as_dict()
     assert returned["changed"] is False and returned["ha_grade"] == "quorum" and returned["feasible"]
     assert returned["svg"].startswith("<svg ") and returned["text"][0].startswith("Plan for cluster lab")
-    assert returned["assumptions"] == returned["warnings"] != []
+    assert returned["assumptions"] != [] and "warnings" not in returned
     json.dumps(returned)
 
 
@@ -39,6 +39,12 @@ def test_what_is_short_by_how_much_and_what_would_help():
     assert "A change that is sufficient: add 2 GiB of memory to metal1." in message
     assert result.as_dict()["unplaced"][0]["id"] == "v"
     assert plan(servers=servers(8), vms=[{"id": "v", "ram": 10}], unplaced="report").error is None
+
+
+def test_an_unmeasured_server_is_no_reason_to_add_one():
+    result = plan(servers=[{"name": "metal1"}, {"name": "metal2"}], vms=[{"id": "v", "ram": 1}])
+    assert str(result.error).endswith("are not known). Measure metal1 and metal2: let Ansible connect to them, or set node_capacity.")
+    assert "add a server" not in "\n".join(result.report["text"])
 
 
 def test_a_wish_without_a_server():

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# The first inventory, with the facts of this machine for each server: written once, read by the inventory plugin, planned, and never changed again.
+set -eux -o pipefail
+
+work="$(mktemp -d)"
+trap 'rm -rf "${work}"' EXIT
+mkdir -p "${work}/home/.ssh"
+echo "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFU1bV0Ytq1Tfw1pPqXHgkz2XSm2XG3uM2mC1lVtC0Cs me" > "${work}/home/.ssh/id_ed25519.pub"
+# addresses at the end of this machine's network, of which nothing uses any in the test
+ansible localhost -m ansible.builtin.setup -a gather_subset=network -t "${work}/facts" > /dev/null
+read -r first last server < <(python - "${work}/facts/localhost" <<'PYTHON'
+import ipaddress, json, sys
+route = json.load(open(sys.argv[1]))["ansible_facts"]["ansible_default_ipv4"]
+network = ipaddress.ip_network(f"{route['address']}/{route['netmask']}", strict=False)
+print(*(network.broadcast_address - number for number in (9, 3, 2)))
+PYTHON
+)
+
+write() {
+    HOME="${work}/home" ansible-playbook reduced.footprint.init -e ansible_connection=local -e ansible_python_interpreter="$(command -v python3)" \
+        -e init_servers="metal1=${server}" -e init_user=root -e init_wanted=vms -e init_source= -e init_addresses="${first}-${last}" \
+        -e init_directory="${work}/footprint" -e expert_mode=true "$@" < /dev/null 2>&1 | tee "${work}/out"
+}
+write --check --diff
+grep -q "+plugin: reduced.footprint.nodes" "${work}/out"
+[ ! -e "${work}/footprint" ]
+write
+grep -q "changed=1" "${work}/out"
+grep -q "all 1 VMs have a server" "${work}/out"
+write
+grep -q "changed=0" "${work}/out"
+if write -e init_addresses="${server}-${server}"; then exit 1; fi
+grep -q "init_addresses: contains ${server}, which is in use by metal1" "${work}/out"
+
+cd "${work}/footprint"
+export ANSIBLE_CONFIG="${work}/footprint/ansible.cfg"
+HOME="${work}/home" ansible-playbook reduced.footprint.plan_placement -e ansible_connection=local -e ansible_python_interpreter="$(command -v python3)" \
+    2>&1 | tee "${work}/out"
+grep -q "all 1 VMs have a server" "${work}/out"
+# the port is a NIC of this machine
+port="$(sed -n 's/.*port: \([^}]*\)}.*/\1/p' inventory/nodes.yml)"
+[ -e "/sys/class/net/${port}" ]
