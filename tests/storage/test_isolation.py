@@ -6,14 +6,12 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import subprocess
 import typing as t
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.hypervisor import io_kvm_record
 from storage_host import StorageHost
 
 SECOND: dict[str, t.Any] = {"id": "b", "disks": [{"size": "4 MiB"}]}
@@ -45,35 +43,6 @@ def fixture_other(host: StorageHost, tmp_path: pathlib.Path) -> t.Iterator[Other
     yield pool
     for step in ("pool-destroy", "pool-undefine"):
         subprocess.run(["virsh", "--quiet", "--connect", host.uris["qemu"], step, "other"], check=False, capture_output=True)
-
-
-@pytest.mark.parametrize(
-    "facts, says",
-    [
-        (None, "kvm is not usable on this host: it hung"),
-        ({"qemu": {"usable": True}}, "kvm is not usable on this host: it hung"),
-        ({"kvm": {"usable": False, "reason": "/dev/kvm does not exist"}}, "kvm is not usable on this host: /dev/kvm does not exist"),
-    ],
-)
-def test_kvm_without_a_proof_is_the_same_error_in_check_mode_and_for_real(
-    host: StorageHost, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, facts: t.Any, says: str
-) -> None:
-    monkeypatch.setattr(io_kvm_record, "proof", lambda remember: {"usable": False, "reason": "it hung"})
-    path = tmp_path / "facts"
-    if facts is not None:
-        path.write_text(json.dumps({"hypervisors": facts}))
-    first = {"id": "a", "hypervisor": "kvm", "disks": [{"size": "4 MiB"}]}
-    errors = []
-    for check in (True, False):
-        result = host.call(first, SECOND, check=check, facts_path=str(path))
-        assert (result.vms[0].actions, result.vms[0].changed) == ([], False)
-        assert (result.vms[1].error, result.vms[1].state) == (None, "running")
-        errors.append(result.vms[0].error or "")
-    assert errors[0] == errors[1] and errors[0].startswith(f"vms[0].hypervisor: {says}")
-    assert "Enable virtualisation" in errors[0] and "auto" in errors[0]
-    assert host.volumes() == ["b-disk0.img"]
-    # whether it can run says nothing of whether it can be removed
-    assert host.call(first, facts_path=str(path), state="absent").vms[0].error is None
 
 
 @pytest.mark.parametrize("how, says", [("off", "the storage pool 'other' is not active"), ("gone", "the host has no storage pool 'other'")])

@@ -22,7 +22,8 @@ def driver_host() -> t.Iterator[DomainHost]:
             if record.name != "test":
                 if domain.isActive():
                     domain.destroy()
-                domain.undefine()
+                if record.persistent:
+                    domain.undefine()
         for pool in host.connection.listAllStoragePools():
             if pool.name() == "p":
                 pool.destroy()

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import json
 import pathlib
@@ -19,11 +18,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core import io_
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError, TemplateError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_info import InfoRequest, read_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import DefineResult
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain, xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import nic_mac, vm_uuid
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.template.xml_packaged import template_source
 from tests.support.driver_host import driver_host
 
 VMS: list[dict[str, t.Any]] = [
@@ -135,11 +132,6 @@ def test_a_creation_that_was_killed_before_its_seed_is_completed_with_the_host_k
     again = farm.run(vms, host_keys=keys).vms[0]
     assert (again.error, again.host_key) == (None, made.host_key)
     assert (again.actions[0], again.state) == ("write_seed p/b-seed.iso", "running")
-
-
-def test_json_text_is_the_same(farm: Farm) -> None:
-    farm.run()
-    assert not farm.run(json.dumps(VMS)).as_result()["changed"]
 
 
 def test_no_details_are_a_no_op(farm: Farm) -> None:
@@ -332,29 +324,6 @@ def test_check_mode_on_a_bare_host_warns_of_a_proof_that_is_missing(tmp_path: pa
     result = define_vms(DefineRequest(cluster="lab", vms=[{"id": "a", "hypervisor": "kvm"}], **asked), check_mode=True)
     assert result.vms[0].error is None
     assert [warning for warning in result.warnings if warning.startswith("a: kvm is not proven usable here yet")]
-
-
-def test_info_shows_ours_and_on_request_all(farm: Farm) -> None:
-    farm.run()
-    farm.run([dict(VMS[1], memory_mb=64, protected=True)])
-    uri = "test:///default"
-    found = read_vms(InfoRequest(uri=uri))
-    assert [vm["name"] for vm in found] == ["0", "b", "c"]
-    assert found[0]["macs"] == [nic_mac("lab", 0, 0)]
-    assert found[0]["disks"] == [str(farm.folder / "0-disk0.img")]
-    shown = found[1]
-    assert (shown["id"], shown["cluster"], shown["state"], shown["memory_mib"], shown["cpu"]) == ("b", "lab", "running", 64, 1)
-    assert (shown["restart_required"], shown["protected"], shown["autostart"], shown["origin"]) == (True, True, True, "vm_define")
-    assert "xml" not in shown
-    assert "test" in [vm["name"] for vm in read_vms(InfoRequest(uri=uri, owner="all"))]
-    assert [vm["id"] for vm in read_vms(InfoRequest(uri=uri, ids=["c"], xml=True)) if "<domain" in vm["xml"]] == ["c"]
-    assert read_vms(InfoRequest(uri=uri, cluster="other")) == []
-    assert read_vms(InfoRequest(uri=uri, states=["shutdown"])) == []
-
-
-def test_every_packaged_template_is_found_by_name() -> None:
-    assert template_source("default").startswith("<domain")
-    assert dataclasses.is_dataclass(DefineRequest)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_dom
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_live import LiveDomain, LiveRefusal
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import DefineResult, VmResult
+from tests.support.driver_host import driver_host
 
 TEMPLATE = """<domain type='test'><name>{{ name }}</name>{% if title %}<title>{{ title }}</title>{% endif %}
 <memory unit='MiB'>{{ memory_mb }}</memory><vcpu>{{ cpu }}</vcpu><os><type>hvm</type></os><devices>
@@ -53,15 +54,8 @@ class Call:
 def fixture_call(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Call]:
     """A host that is empty again afterwards."""
     monkeypatch.setattr(io_lock, "lock_folder", lambda: tmp_path / "locks")
-    with DomainHost("test:///default") as host:
+    with driver_host() as host:
         yield Call(host)
-        for record in host.domains():
-            domain = host.connection.lookupByUUIDString(record.uuid)
-            if record.name != "test":
-                if domain.isActive():
-                    domain.destroy()
-                if record.persistent:
-                    domain.undefine()
 
 
 def test_drift_is_reported_and_corrected(call: Call) -> None:

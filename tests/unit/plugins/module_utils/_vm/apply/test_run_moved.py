@@ -20,6 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_re
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.io_owner import HOME
+from tests.support.driver_host import driver_host
 from tests.support.records import away, use_folder
 
 URI = "test:///default"
@@ -50,15 +51,9 @@ class Host:
 @pytest.fixture(name="host")
 def fixture_host(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t.Iterator[Host]:
     monkeypatch.setattr(io_lock, "lock_folder", lambda: tmp_path / "locks")
-    with DomainHost(URI) as connection:
+    with driver_host() as connection:
         use_folder(tmp_path, monkeypatch)
         yield Host(connection, tmp_path / "vms")
-        for record in connection.domains():
-            if record.name != "test":
-                domain = connection.connection.lookupByUUIDString(record.uuid)
-                if record.active:
-                    domain.destroy()
-                domain.undefine()
 
 
 def test_the_notes_are_looked_for_where_they_are_written() -> None:

@@ -51,18 +51,12 @@ class Group:
         self.said: list[str] = []
         self.kind = 1
         self.stubborn = False
-        # libvirt has no way to resize a logical volume; of other pools it has one
-        self.resizes = False
 
     def refresh(self, flags: int) -> None:
         self.looks += 1
         if self.busy:
             raise failure(libvirt.VIR_ERR_INTERNAL_ERROR)
         self.sizes.update(self.beside)
-
-    def info(self) -> tuple[int, int, int, int]:
-        taken = sum(self.sizes.values())
-        return 2, 25 * EXTENT, taken, 25 * EXTENT - taken
 
     def storageVolLookupByName(self, name: str) -> t.Any:
         if name not in self.sizes:
@@ -71,7 +65,6 @@ class Group:
             info=lambda: (self.kind, self.sizes[name], self.sizes[name]),
             path=lambda: f"/dev/vg0/{name}",
             XMLDesc=lambda flags: "<volume><target/></volume>",
-            resize=lambda size, flags: self._resize(name, size),
             wipe=lambda flags: self.said.append("wipe"),
             delete=lambda flags: self._delete(name),
         )
@@ -87,11 +80,6 @@ class Group:
     def _set(self, verb: str, name: str, size: int) -> None:
         self.said.append(verb)
         self.sizes[name] = -(-size // EXTENT) * EXTENT
-
-    def _resize(self, name: str, size: int) -> None:
-        if not self.resizes:
-            raise failure(libvirt.VIR_ERR_NO_SUPPORT)
-        self._set("resize", name, size)
 
     def _delete(self, name: str) -> None:
         if self.stubborn:
@@ -131,20 +119,6 @@ def fixture_bench(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Be
     return Bench(tmp_path, monkeypatch)
 
 
-def test_made_empty_and_then_as_it_should_be(bench: Bench) -> None:
-    bench.volumes.create(bench.plan())
-    found = bench.volumes.find(NAME, "d")
-    # rounded up to whole extents, and no reason to shrink it
-    assert found is not None and (found.type, found.format, found.capacity, found.path) == ("block", "raw", 12 * MIB, f"/dev/vg0/{NAME}")
-    assert bench.plan().how == "keep"
-
-
-def test_filled_from_an_image_with_a_marker(bench: Bench) -> None:
-    bench.volumes.create(bench.plan(IMAGE))
-    assert bench.group.said == ["create", f"convert to /dev/vg0/{NAME}"]
-    assert not bench.marker.exists()
-
-
 @pytest.mark.parametrize("stubborn, said", [(False, ["delete", "create"]), (True, [])])
 @pytest.mark.parametrize("image", [None, IMAGE])
 def test_leftover_of_a_killed_run_is_created_again(bench: Bench, stubborn: bool, said: list[str], image: Image | None) -> None:
@@ -177,23 +151,6 @@ def test_it_grows(bench: Bench) -> None:
     assert bench.group.said == ["create", "lvextend"]
 
 
-def test_where_libvirt_resizes_it_does(bench: Bench, tmp_path: pathlib.Path) -> None:
-    bench.volumes.create(bench.plan())
-    bench.group.resizes = True
-    PoolVolumes(Pool("vg0", "rbd", "/dev/vg0"), bench.group, tmp_path).grow(NAME, 30 * MIB)
-    assert bench.group.said == ["create", "resize"]
-
-
-@pytest.mark.parametrize("wipe", [False, True])
-def test_it_goes(bench: Bench, wipe: bool) -> None:
-    bench.volumes.create(bench.plan())
-    bench.volumes.remove(NAME, wipe)
-    assert bench.group.said == ["create"] + (["wipe"] if wipe else []) + ["delete"]
-    assert not bench.marker.exists()
-    # twice is as good as once
-    bench.volumes.remove(NAME, wipe)
-
-
 def test_half_a_wipe_is_never_used(bench: Bench) -> None:
     bench.volumes.create(bench.plan())
     bench.group.stubborn = True
@@ -215,8 +172,3 @@ def test_what_others_made_beside_libvirt_is_found(bench: Bench, busy: bool) -> N
     found = bench.volumes.find(NAME, "d")
     assert (found is None) == busy
     assert bench.volumes.find("another", "d") is None and bench.group.looks == 1
-
-
-def test_room_that_is_left_and_held(bench: Bench) -> None:
-    bench.group.beside[NAME] = 2 * EXTENT
-    assert (bench.volumes.left(), bench.volumes.holds(NAME), bench.volumes.holds("another")) == (23 * EXTENT, 2 * EXTENT, 0)

@@ -97,13 +97,6 @@ def root_tar(place: Place, name: str = "root.tar", init: bool = True) -> None:
     subprocess.run([word for word in argv if word != "-c"], check=True)
 
 
-def test_empty_volumes(place: Place) -> None:
-    raw = place.make(size="10 MiB")
-    assert (raw.stat().st_size, raw.stat().st_blocks, raw.stat().st_mode & 0o777) == (10 * MIB, 0, 0o600)
-    layered = info(place.make(size="20 MiB", format="qcow2"))
-    assert (layered["format"], layered["virtual-size"]) == ("qcow2", 20 * MIB)
-
-
 @pytest.mark.parametrize("image", ["raw", "qcow2"])
 @pytest.mark.parametrize("form", ["raw", "qcow2"])
 def test_a_copy_of_an_image_grows_to_the_size_asked_for(place: Place, image: str, form: str) -> None:
@@ -113,13 +106,6 @@ def test_a_copy_of_an_image_grows_to_the_size_asked_for(place: Place, image: str
     assert (facts["format"], facts["virtual-size"]) == (form, 16 * MIB)
     assert "backing-filename" not in facts
     assert holds_the_image(path, form)
-
-
-def test_a_layer_over_an_image(place: Place) -> None:
-    base = image_in(place, "deb.qcow2", "qcow2")
-    path = place.make(image="deb", size="16 MiB", format="qcow2", backing=True)
-    assert (info(path)["backing-filename"], info(path)["backing-filename-format"]) == (str(base), "qcow2")
-    assert holds_the_image(path, "qcow2")
 
 
 def test_an_img_is_looked_into(place: Place) -> None:
@@ -143,16 +129,6 @@ def test_what_exists_is_never_written_over(place: Place) -> None:
         stream.write(b"precious")
     image_in(place, "deb.raw", "raw")
     assert place.make(size="10 MiB", image="deb", name=path.name).read_bytes()[:8] == b"precious"
-
-
-def test_what_a_killed_run_left_is_cleared_and_never_used(place: Place) -> None:
-    root_tar(place)
-    half = place.folder / ".a-disk0.partial"
-    (half / "sbin").mkdir(parents=True)
-    (half / "sbin" / "stray").write_text("half")
-    path = place.make("lxc", image="root")
-    assert not (path / "sbin" / "stray").exists()
-    assert not half.exists()
 
 
 def test_a_leftover_that_cannot_be_removed_prevents_no_other_volume(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,16 +72,3 @@ def test_the_folder_of_a_container_has_its_own_way_out() -> None:
     history = History(open=frozenset(["/pool/box-disk0"]))
     with pytest.raises(RefusedError, match="virsh -c lxc:///system domid box"):
         plan_volumes_missing.refuse_missing("box", disk, POOL, source, history, path="d", recreate=True, protected=False)
-
-
-@pytest.mark.parametrize(
-    "name, hint", [("web1-disk2.img", "Did you mean web1-disk1.img?"), ("zzz", "The disks are: db, web1-disk1.img."), ("é" * 500, "The disks are:")]
-)
-def test_an_unknown_disk(name: str, hint: str) -> None:
-    error = plan_volumes_missing.unknown_disk(name, "recreate_disks[3]", ["web1-disk1.img", "db"])
-    assert (error.path, hint in str(error)) == ("recreate_disks[3]", True)
-
-
-def test_an_ambiguous_disk_names_the_choices() -> None:
-    error = plan_volumes_missing.ambiguous_disk("data", "recreate_disks[0]", ["fast/data", "slow/data"])
-    assert "fast/data, slow/data" in str(error)

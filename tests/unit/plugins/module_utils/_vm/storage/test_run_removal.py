@@ -104,14 +104,6 @@ def test_what_the_vm_could_only_read_stays(farm: Farm) -> None:
     assert farm.volumes() == ["installer.iso"]
 
 
-def test_the_seed_goes_although_it_is_read_only(farm: Farm) -> None:
-    seed = "{% if seed %}<disk type='file'><source file='{{ seed.path }}'/><target dev='vdz'/><readonly/></disk>{% endif %}"
-    farm.run({**VM, "name": "web", "user_data": "#!"}, template=template(seed))
-    assert farm.volumes() == ["web-disk0.img", "web-seed.iso"]
-    farm.remove()
-    assert farm.volumes() == []
-
-
 def test_a_file_that_is_no_seed_is_neither_replaced_nor_removed(farm: Farm) -> None:
     farm.run()
     other = farm.folder / "a-seed.iso"
