@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import pathlib
 import re
@@ -24,6 +25,26 @@ POOL = "footprint-test"
 MIB = 1024 * 1024
 # a screen needs a port, and two libvirts on one machine race for it
 TEMPLATE = re.sub(r"(?s) *<graphics.*?</graphics>\n", "", template_source("default"))
+
+
+def killed(owner: t.Any, step: str, after: bool, work: t.Callable[[], t.Any]) -> None:
+    """Do something in a process that is killed before or after a step of a class."""
+
+    def attempt() -> None:
+        true = getattr(owner, step)
+
+        def deadly(*arguments: t.Any, **options: t.Any) -> t.Any:
+            if after:
+                true(*arguments, **options)
+            os.kill(os.getpid(), 9)
+
+        setattr(owner, step, deadly)
+        work()
+
+    victim = multiprocessing.get_context("fork").Process(target=attempt)
+    victim.start()
+    victim.join(60)
+    assert victim.exitcode == -9
 
 
 class StorageHost:

@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import typing as t
 
 import pytest
@@ -15,9 +13,8 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
-from storage_host import POOL, StorageHost
+from storage_host import POOL, StorageHost, killed
 
-FORK = multiprocessing.get_context("fork")
 NAMES = {"raw": "a-disk0.img", "qcow2": "a-disk0.qcow2", "dir": "a-disk0"}
 
 
@@ -79,22 +76,8 @@ def test_an_added_disk_of_a_killed_run_is_not_foreign(host: StorageHost, owner: 
     host.image("os.qcow2")
     host.one(vm("qcow2", "os"), state="present")
     details = vm("qcow2", "os", {"image": "os", "size": "16 MiB"})
-
-    def work() -> None:
-        true = getattr(owner, step)
-
-        def deadly(*arguments: t.Any, **options: t.Any) -> t.Any:
-            if after:
-                true(*arguments, **options)
-            os.kill(os.getpid(), 9)
-
-        setattr(owner, step, deadly)
-        host.call(details, state="present")
-
-    victim = FORK.Process(target=work)
-    victim.start()
-    victim.join(60)
-    assert victim.exitcode == -9 and "a-disk1.img" in host.volumes()
+    killed(owner, step, after, lambda: host.call(details, state="present"))
+    assert "a-disk1.img" in host.volumes()
     # not killed at "define" and after it: nothing is left to do
     assert host.one(details, state="present").actions == ([] if after and step == "define" else ["redefine"])
     assert "pending_disk" not in host.domain("a").XMLDesc(2)

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import pathlib
 import shutil
@@ -18,9 +17,8 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_volumes import VolumeStore
-from storage_host import MIB, POOL, StorageHost
+from storage_host import MIB, POOL, StorageHost, killed
 
-FORK = multiprocessing.get_context("fork")
 FORMS = {"raw": "a-disk0.img", "qcow2": "a-disk0.qcow2"}
 
 
@@ -193,23 +191,7 @@ def test_a_domain_of_an_earlier_release_has_no_mark_and_is_safe_too(host: Storag
 @pytest.mark.parametrize("after", [True, False])
 def test_a_creation_killed_at_each_step_is_completed(host: StorageHost, step: str, after: bool) -> None:
     details = vm({}, {"format": "qcow2"})
-
-    def work() -> None:
-        owner: t.Any = VolumeStore if step == "create" else io_domains.DomainHost
-        true = getattr(owner, step)
-
-        def deadly(*arguments: t.Any, **options: t.Any) -> t.Any:
-            if after:
-                true(*arguments, **options)
-            os.kill(os.getpid(), 9)
-
-        setattr(owner, step, deadly)
-        host.call(details)
-
-    victim = FORK.Process(target=work)
-    victim.start()
-    victim.join(60)
-    assert victim.exitcode == -9
+    killed(VolumeStore if step == "create" else io_domains.DomainHost, step, after, lambda: host.call(details))
     completed = host.call(details, check=True).vms[0]
     result = host.call(details).vms[0]
     assert (completed.error, completed.actions) == (result.error, result.actions) and result.error is None
