@@ -9,13 +9,17 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import sys
 import typing as t
 
+import pytest
 import yaml
 
 from tests.support.preloaded import ansible_playbook
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+#: Variables of a host that is this machine.
+HERE: dict[str, t.Any] = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 #: An action plugin instead of a module: it answers from a file, and writes down the call, and the options with which ssh would connect.
 _ACTION = """
 import json, pathlib, time
@@ -69,6 +73,13 @@ class ControlNode:
             (there / "plugins/action" / path.name).symlink_to(path)
         for name in modules:
             (there / f"plugins/action/{name}.py").write_text(_ACTION.replace("FOLDER", repr(str(folder))), "utf-8")
+
+    def program(self, monkeypatch: pytest.MonkeyPatch, name: str, script: str) -> None:
+        """Put a shell script before the programs of this machine."""
+        (self.folder / "bin").mkdir(exist_ok=True)
+        (self.folder / "bin" / name).write_text(f"#!/bin/sh\n{script}\n", "utf-8")
+        (self.folder / "bin" / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{self.folder}/bin:{os.environ['PATH']}")
 
     def run(self, playbook: str, *options: str, **variables: t.Any) -> tuple[int, str]:
         """Run a playbook; returns its exit code and output.

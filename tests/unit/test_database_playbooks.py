@@ -9,17 +9,16 @@ from __future__ import annotations
 import json
 import pathlib
 import re
-import sys
 import typing as t
 
 import pytest
 import yaml
 
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 
 UUID = "aaaaaaaa-0000-11ef-8000-000000000001"
 GIVEN = {
-    "galera_group": "virt", "galera_cluster_name": "lab", "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
+    "galera_group": "virt", "galera_cluster_name": "lab", **HERE,
 }  # fmt: skip
 
 
@@ -109,7 +108,6 @@ def test_a_recovery_does_not_need_a_member_that_cannot_be_reached(control: Contr
     control.more = {"metal1": {"ansible_host": "127.0.0.1", "ansible_port": 1}}
     control.answers.update({"galera_info metal1": {"unreachable": True, "msg": "Connection refused"}, "galera_info metal2": stopped(120)})
     given = {"galera_group": "virt", "galera_cluster_name": "lab", "galera_force_bootstrap": "metal2"}
-    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    code, output = control.run("reduced.footprint.recover_database", "--check", "-e", json.dumps(given), **here)
+    code, output = control.run("reduced.footprint.recover_database", "--check", "-e", json.dumps(given), **HERE)
     assert code == 0 and "check mode: nothing was started" in output, output
     assert [call["host"] for call in control.calls("galera_data")] == ["metal2"]

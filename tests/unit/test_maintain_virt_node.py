@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import pathlib
-import sys
 import typing as t
 
 import pytest
 import yaml
 
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 
 BMC = {"bmc": {"address": "192.0.2.42", "user": "operator", "secret": "bmc/metal2"}}
 
@@ -208,7 +207,7 @@ def test_after_a_restart_each_host_is_asked_for_its_own_services(tmp_path: pathl
     """A witness that was the master has a database of its own, which does not run."""
     control = ControlNode(tmp_path, "controlplane_info")
     groups = {"controller": ["c1", "c2"], "witness": ["w"]}
-    hosts = {name: {"ansible_connection": "local", "ansible_python_interpreter": sys.executable} for name in ("c1", "c2", "w")}
+    hosts = {name: HERE for name in ("c1", "c2", "w")}
     inventory = {"all": {"hosts": hosts, "children": {name: {"hosts": dict.fromkeys(found)} for name, found in groups.items()}}}
     (tmp_path / "more.yml").write_text(yaml.safe_dump(inventory), "utf-8")
     control.answers = {f"controlplane_info {name}": {"controlplane": {"services": {}}} for name in hosts}
@@ -225,9 +224,8 @@ def test_after_a_restart_each_host_is_asked_for_its_own_services(tmp_path: pathl
 def test_all_hosts_have_one_time_limit_after_a_restart(tmp_path: pathlib.Path) -> None:
     """One that does not answer does not lengthen the wait for the others."""
     control = ControlNode(tmp_path, "controlplane_info")
-    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     dead = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
-    hosts = {"c1": here, "c2": dead, "c3": dead, "c4": here}
+    hosts = {"c1": HERE, "c2": dead, "c3": dead, "c4": HERE}
     (tmp_path / "more.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "children": {"controller": {"hosts": dict.fromkeys(hosts)}}}}), "utf-8")
     control.answers = {f"controlplane_info {name}": {"controlplane": {"services": {}}} for name in hosts}
     look = [{"ansible.builtin.include_tasks": str(ROOT / "playbooks/tasks/controlplane_look.yml")}]

@@ -7,12 +7,11 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 
 import pytest
 import yaml
 
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 
 
 def test_no_member_of_rabbitmq_is_restarted_after_one_that_failed(tmp_path: pathlib.Path) -> None:
@@ -24,7 +23,7 @@ def test_no_member_of_rabbitmq_is_restarted_after_one_that_failed(tmp_path: path
         control.answers[f"rabbitmq_member {host} check"] = {"changed": True, "actions": ["restart"], **look}
     role = {"ansible.builtin.include_role": {"name": "reduced.footprint.rabbitmq", "tasks_from": "cluster"}}
     given = {
-        "rabbitmq_group": "virt", "rabbitmq_erlang_cookie": "x" * 20, "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
+        "rabbitmq_group": "virt", "rabbitmq_erlang_cookie": "x" * 20, **HERE,
     }  # fmt: skip
     code, output = control.play([{"ansible.builtin.set_fact": {"__rabbitmq_look": look}}, role], "virt", **given)
     assert code != 0 and "the broker is not running after 600 s" in output
@@ -40,7 +39,7 @@ def test_no_member_of_an_api_is_restarted_after_one_that_failed(role: str, path:
     (tmp_path / included).write_text(f"[{{command: {{argv: [sh, -c, 'echo {{{{ inventory_hostname }}}} >> {tmp_path}/restarted; exit 1']}}}}]", "utf-8")
     given = {
         f"__{role}_members": ["metal1", "metal2"], f"__{role}_configured": {"needs": {"api.service": "restart"}}, f"__{role}_units": [],
-        f"__{role}_unit": "api.service", "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
+        f"__{role}_unit": "api.service", **HERE,
     }  # fmt: skip
     code, output = ControlNode(tmp_path).play([turn], "virt", **given)
     # the order of the members varies

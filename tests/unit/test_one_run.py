@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import pathlib
 import re
-import sys
 import typing as t
 
 import pytest
 import yaml
 
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 
 #: Playbook → the file, role or module with which it changes members.
 CHANGING = {
@@ -112,6 +111,5 @@ def test_a_killed_run_elsewhere_is_replaced_on_request(tmp_path: pathlib.Path) -
 
 
 def test_a_list_of_what_would_be_removed_waits_for_no_run(tmp_path: pathlib.Path) -> None:
-    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    control, code, _output = refused(tmp_path, "remove_virt_node", remove_virt_node_confirm="", **here)
+    control, code, _output = refused(tmp_path, "remove_virt_node", remove_virt_node_confirm="", **HERE)
     assert code != 0 and control.calls("virt_node") and not control.calls("controlplane_lock")

@@ -7,16 +7,14 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
 import shutil
-import sys
 import typing as t
 
 import pytest
 import yaml
 
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 from tests.support.controlplane import galera, rabbitmq, unit
 
 #: What Ansible returns for a host that does not answer.
@@ -36,12 +34,9 @@ DEPLOYMENT = """
 
 @pytest.fixture(name="control")
 def fixture_control(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> ControlNode:
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    (tools / "systemctl").write_text("#!/bin/sh\n[ \"$1\" = is-active ] && exit 3\necho LoadState=loaded; echo ActiveState=inactive; echo FragmentPath=/x\n")
-    (tools / "systemctl").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    script = "[ \"$1\" = is-active ] && exit 3\necho LoadState=loaded; echo ActiveState=inactive; echo FragmentPath=/x"
     control = ControlNode(tmp_path, "controlplane_lock", "controlplane_info", "service_allow_list", "service_files")
+    control.program(monkeypatch, "systemctl", script)
     playbooks = tmp_path / "collections/ansible_collections/reduced/footprint/playbooks"
     playbooks.unlink()
     shutil.copytree(ROOT / "playbooks", playbooks)
@@ -63,7 +58,7 @@ def remove(control: ControlNode, name: str = "metal3", **variables: t.Any) -> tu
     """Remove a member in check mode; all of them are this machine. Returns the exit code and output."""
     given = {
         "remove_controller_name": name, "remove_controller_confirm": name, "footprint_cluster": "lab", "footprint_witness_leaves": True,
-        "ansible_connection": "local", "ansible_python_interpreter": sys.executable, **variables,
+        **HERE, **variables,
     }  # fmt: skip
     code, output = control.run("reduced.footprint.remove_controller", "-i", str(control.folder / "more.yml"), "--check", "-e", json.dumps(given))
     return code, " ".join(output.split())

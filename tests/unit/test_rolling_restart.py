@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import sys
 import typing as t
 
 import pytest
 import yaml
 
 from tests.support.controlplane import look
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 
 NONE: dict[str, t.Any] = {"package": None}
 
@@ -48,7 +47,7 @@ def test_an_interrupted_update_is_completed_first(manager: str, commands: list[s
     (tmp_path / "bin/dpkg").chmod(0o755)
     tasks = yaml.safe_load((ROOT / "playbooks/tasks/rolling_restart_update.yml").read_text("utf-8"))[:1]
     tasks[0]["environment"]["PATH"] = f"{tmp_path}/bin:{os.environ['PATH']}"
-    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_facts": {"pkg_mgr": manager}}
+    local = {**HERE, "ansible_facts": {"pkg_mgr": manager}}
     code, output = ControlNode(tmp_path).play(tasks, **local)
     assert code == 0 and ((tmp_path / "ran").read_text("utf-8").splitlines() if commands else []) == commands, output
     assert (tmp_path / "ran").exists() == bool(commands)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import pathlib
-import sys
 import typing as t
 
 import pytest
 import yaml
 
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 from tests.support.controlplane import galera, look
 
 #: Member → its server. The first environment of the inventory has one member on each server, the second one two of its three on metal1.
@@ -80,14 +79,9 @@ def test_after_its_restart_each_environment_is_checked(down: str, control: Contr
 
 
 def test_a_removed_server_keeps_the_majority_of_each_environment(control: ControlNode, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = control.folder / "bin" / "systemctl"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\necho inactive\nexit 3\n", "utf-8")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    control.program(monkeypatch, "systemctl", "echo inactive\nexit 3")
     control.answers["virt_node metal1"] = {"changed": True, "removal": {"lines": []}, "actions": []}
-    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    code, output = run(control, "remove_virt_node", "--check", remove_virt_node_name="metal1", remove_virt_node_confirm="metal1", **here)
+    code, output = run(control, "remove_virt_node", "--check", remove_virt_node_name="metal1", remove_virt_node_confirm="metal1", **HERE)
     assert code == 0, output
     (call,) = control.calls("virt_node")
     found = {name: [one["server"] for one in entries] for name, entries in call["arguments"]["quorums"].items()}

@@ -11,13 +11,12 @@ import json
 import pathlib
 import shutil
 import socket
-import sys
 import time
 import typing as t
 
 import pytest
 
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 from tests.support.controlplane import look, rabbitmq, unit
 
 NAMES = ("metal1", "metal2", "metal3")
@@ -193,7 +192,7 @@ def test_dead_hosts_take_one_short_connection_each_at_the_same_time(tmp_path: pa
     with dead() as port:
         off = {"ansible_port": port, "ansible_ssh_executable": str(program)}
         control.more = {name: {"ansible_host": f"127.0.0.{number}", **off} for number, name in enumerate(("metal2", "metal3", "c1", "c2"), 2)}
-        control.more["metal1"] = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        control.more["metal1"] = HERE
         began = time.monotonic()
         code, lines = status(control, footprint_cloud=False, status_timeout=60)
         took = time.monotonic() - began

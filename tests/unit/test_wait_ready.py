@@ -6,17 +6,15 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
-import sys
 
 import pytest
 
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 
 LOADER = "footprint-allow-lists.service loaded failed failed Load the allow-lists of the control plane's services"
 #: Prints the next line of a file for each list of failed units; the last one stays.
-SYSTEMCTL = r"""#!/bin/sh
+SYSTEMCTL = r"""
 [ "$1" = is-system-running ] && { echo degraded; exit 1; }
 head -n 1 "$UNITS"
 [ "$(wc -l < "$UNITS")" -gt 1 ] && sed -i 1d "$UNITS"
@@ -38,14 +36,11 @@ exit 0
 def test_a_failed_unit_that_a_timer_starts_again_does_not_end_a_run(
     failed: list[str], repairs: list[str], expected: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/systemctl").write_text(SYSTEMCTL, "utf-8")
-    (tmp_path / "bin/systemctl").chmod(0o755)
+    control = ControlNode(tmp_path)
+    control.program(monkeypatch, "systemctl", SYSTEMCTL)
     (tmp_path / "units").write_text("".join(f"{line}\n" for line in failed), "utf-8")
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("UNITS", str(tmp_path / "units"))
     (tmp_path / "ready.yml").write_text((ROOT / "playbooks/tasks/wait_ready.yml").read_text("utf-8"), "utf-8")
     given = {"__wait_ready_timeout": 5, "__wait_ready_pause": 0, "__wait_ready_repairs": repairs}
-    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    code, output = ControlNode(tmp_path).play([{"ansible.builtin.include_tasks": "ready.yml"}], **given, **local)
+    code, output = control.play([{"ansible.builtin.include_tasks": "ready.yml"}], **given, **HERE)
     assert (code == 0) == (not expected) and expected in " ".join(output.split()), output

@@ -7,14 +7,13 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 import time
 import typing as t
 
 import yaml
 
 from ansible_collections.reduced.footprint.plugins.module_utils._certificate import io_certificates
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 
 NOW = time.time()
 PAIRS = [io_certificates.make_authority("galera/ca", NOW, 100) for _number in range(2)]
@@ -38,7 +37,7 @@ def check(tasks: list[t.Any], folder: pathlib.Path, secret: str, directory: str,
         (folder / name).mkdir()
         if present:
             (folder / name / "ca.pem").write_text(text(present), "utf-8")
-        control.more[name] = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, **variables}
+        control.more[name] = {**HERE, **variables}
     _code, output = control.play(tasks, ",".join(cases), **{directory: f"{folder}/{{{{ inventory_hostname }}}}"})
     output = " ".join(output.split())
     assert [name for name in cases if f"fatal: [{name}]: FAILED!" in output] == [name for name, case in cases.items() if not case[1]], output

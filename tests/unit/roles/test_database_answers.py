@@ -7,15 +7,13 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 import typing as t
 
 import pytest
 import yaml
 
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 
-LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 SERVICE = {"openstack_service_definition": {"name": "glance", "database": {}}, "openstack_service_database_address": "192.0.2.20"}
 GIVEN: dict[str, dict[str, t.Any]] = {
     "keystone": {"keystone_database_address": "192.0.2.20"},
@@ -39,7 +37,7 @@ def test_a_stopped_database_does_not_change_the_encryption(role: str, seen: dict
     tasks = yaml.safe_load((ROOT / "roles" / role / "tasks/database.yml").read_text("utf-8"))
     tasks.append({"ansible.builtin.debug": {"msg": f"TLS: {{{{ __{role}_database_tls }}}}"}})
     given = {f"__{role}_first": "metal2", f"__{role}_database_host": "metal1", f"__{role}_database_ca": str(tmp_path / "missing")}
-    code, output = control.play(tasks, **GIVEN[role], **given, **LOCAL)
+    code, output = control.play(tasks, **GIVEN[role], **given, **HERE)
     assert expected in " ".join(output.split()) and (code == 0) == expected.startswith("TLS"), output
 
 
@@ -53,5 +51,5 @@ def test_another_address_does_not_end_the_encryption(role: str, trusted: bool, g
         (tmp_path / "ca.pem").write_text("PEM", "utf-8")
     tasks = yaml.safe_load((ROOT / "roles" / role / "tasks/database.yml").read_text("utf-8"))
     given = {f"__{role}_first": "metal2", f"__{role}_database_host": "metal1", f"__{role}_database_ca": str(tmp_path / "ca.pem")}
-    code, output = control.play(tasks, **GIVEN[role], **given, **LOCAL)
+    code, output = control.play(tasks, **GIVEN[role], **given, **HERE)
     assert (code == 0) == good and (good or "but the certificate of metal1 does not name 192.0.2.20." in " ".join(output.split())), output

@@ -7,9 +7,8 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 
-from tests.support.control_node import ControlNode
+from tests.support.control_node import HERE, ControlNode
 
 BRIEF = "[defaults]\nstdout_callback = reduced.footprint.brief\n"
 TASKS = [
@@ -20,13 +19,12 @@ TASKS = [
     {"name": "Expected", "ansible.builtin.fail": {"msg": "expected"}, "ignore_errors": True},
 ]
 FAILS = {"name": "Loop", "ansible.builtin.assert": {"that": "item < 2", "fail_msg": "{{ item }} is too much"}, "loop": [1, 2, 3]}
-LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 
 
 def lines(folder: pathlib.Path, *tasks: object, option: str = "") -> tuple[int, list[str]]:
     control = ControlNode(folder)
     control.configuration = BRIEF
-    code, output = control.play([*TASKS, *tasks], "metal2", *filter(None, [option]), **LOCAL)
+    code, output = control.play([*TASKS, *tasks], "metal2", *filter(None, [option]), **HERE)
     return code, [line for line in output.splitlines() if line]
 
 

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import pathlib
 import stat
-import sys
 import typing as t
 
 import pytest
 import yaml
 
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 
 COPY = ("Find the manifests of what was built", "Remove them before other files take their place", "Copy the system")
 CREATE = ("Let the service enter the directory above", "Create the directory")
 #: The tasks run here.
-LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 
 
 def tasks(*names: str) -> list[t.Any]:
@@ -33,7 +31,7 @@ def test_the_user_of_the_service_reaches_them(tmp_path: pathlib.Path, before: in
     if before is not None:
         above.mkdir(mode=before)
     control = ControlNode(tmp_path / "control")
-    values = {"__boot_server_home": str(above / "boot"), "__boot_server_files": str(above / "boot/system"), **LOCAL}
+    values = {"__boot_server_home": str(above / "boot"), "__boot_server_files": str(above / "boot/system"), **HERE}
     code, output = control.play(tasks(*CREATE), **values)
     assert code == 0, output
     assert [stat.S_IMODE(path.stat().st_mode) for path in (above, above / "boot", above / "boot/system")] == [after, 0o755, 0o755]
@@ -52,7 +50,7 @@ def test_what_is_copied_is_not_taken_for_what_was_built(tmp_path: pathlib.Path, 
         (files / name).write_text("here", "utf-8")
     for name in ("manifest-1.json", "root-1.json"):
         (files / name).touch()
-    values = {"__boot_server_files": str(files), "boot_server_root": root, **LOCAL}
+    values = {"__boot_server_files": str(files), "boot_server_root": root, **HERE}
     control = ControlNode(tmp_path / "control")
     code, output = control.play(tasks(*COPY), boot_server_system="", **values)
     assert code == 0 and len(list(files.glob("*-1.json"))) == 2, output

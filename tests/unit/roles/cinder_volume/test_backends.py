@@ -6,18 +6,15 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
-import sys
 import typing as t
 
 import pytest
 import yaml
 
-from tests.support.control_node import ControlNode
+from tests.support.control_node import HERE, ControlNode
 
 KEYS = ("AQCpoAtrEHRANhAAuGI4MvvfN4EHzAP0qJYbCw==", "AQDpoAtrEHRANhAAuGI4MvvfN4EHzAP0qJYbCw==")
-LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 LVM = {"lvm": {"type": "lvm", "volume_group": "cinder-volumes"}}
 LINE = "{:16} {:36} {:16} {:10} {:5} {:20} {:12} {:15} {:36}"
 HEAD = LINE.format("Binary", "Host", "Zone", "Status", "State", "Updated At", "RPC Version", "Object Version", "Cluster")
@@ -30,12 +27,9 @@ def backends(key: str = KEYS[0]) -> dict[str, t.Any]:
 class Server:
     """A compute server that is this machine, with a program of its own."""
 
-    def __init__(self, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, program: str, script: str) -> None:
+    def __init__(self, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, name: str, script: str) -> None:
         self.control = ControlNode(folder)
-        (folder / "bin").mkdir()
-        (folder / "bin" / program).write_text("#!/bin/sh\n" + script.replace("FOLDER", str(folder)), "utf-8")
-        (folder / "bin" / program).chmod(0o755)
-        monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
+        self.control.program(monkeypatch, name, script.replace("FOLDER", str(folder)))
 
     def computes(self, *names: str) -> str:
         """Return the path of an inventory with the group ``compute``."""
@@ -44,7 +38,7 @@ class Server:
 
     def run(self, tasks: str, *options: str, **variables: t.Any) -> tuple[int, str]:
         role = {"ansible.builtin.include_role": {"name": "reduced.footprint.cinder_volume", "tasks_from": tasks}}
-        local = {**LOCAL, "cinder_volume_shared_host": "metal2"}
+        local = {**HERE, "cinder_volume_shared_host": "metal2"}
         return self.control.play([role], "metal2", *options, **{**local, "cinder_volume_backends": backends(), **variables})
 
 
@@ -80,12 +74,12 @@ def test_backend_on_own_disks_must_be_up(tmp_path: pathlib.Path, monkeypatch: py
 
 def test_servers_have_initiators_of_different_names(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(tmp_path, monkeypatch, "unused", "")
-    server.control.more = {"metal3": LOCAL}
+    server.control.more = {"metal3": HERE}
     (tmp_path / "iscsid.conf").write_text("node.startup = manual\n", "utf-8")
     (tmp_path / "initiatorname.iscsi").write_text("InitiatorName=iqn.1993-08.org.debian:01:1\n", "utf-8")
     role = {"ansible.builtin.include_role": {"name": "reduced.footprint.cinder_volume", "tasks_from": "initiator"}}
     for hosts, same in (("metal2", False), ("metal2:metal3", True)):
-        _code, output = server.control.play([role], hosts, "--check", "-e", f"__cinder_volume_iscsi={tmp_path} __cinder_volume_lvm={tmp_path}", **LOCAL)
+        _code, output = server.control.play([role], hosts, "--check", "-e", f"__cinder_volume_iscsi={tmp_path} __cinder_volume_lvm={tmp_path}", **HERE)
         assert ("has the name of another server in" in output) == same, output
 
 
@@ -99,7 +93,7 @@ def test_libvirt_that_does_not_answer_is_an_error(tmp_path: pathlib.Path, monkey
 def test_two_servers_do_not_manage_the_same_backends(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, state: str, good: bool) -> None:
     server = Server(tmp_path, monkeypatch, "systemctl", f"echo {state}\n")
     # metal1 is lost
-    server.control.more = {"metal2": LOCAL, "metal3": LOCAL}
+    server.control.more = {"metal2": HERE, "metal3": HERE}
     role = {"ansible.builtin.include_role": {"name": "reduced.footprint.cinder_volume", "tasks_from": "alone"}}
     options = ["-i", server.computes("metal1", "metal2", "metal3"), "-e", f"__cinder_volume_config={tmp_path}/footprint-volume.conf"]
     for configured, admitted in (("backend_host = shared\n", good), ("volume_group = cinder-volumes\n", True), ("", good)):

@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import pathlib
-import sys
 import typing as t
 
 import pytest
 import yaml
 
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 
 CONTENT = b"image" * 1000
 
@@ -34,8 +33,7 @@ def copy(control: ControlNode) -> tuple[int, str]:
     task: dict[str, t.Any] = yaml.safe_load((ROOT / "roles/cloud_image/tasks/main.yml").read_text("utf-8"))[-1]
     folders = {"cloud_image_directory": str(control.folder / "built"), "cloud_image_destination": str(control.folder / "images")}
     values = {"cloud_image_name": "debian-13", **folders}
-    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    return control.play([task], __cloud_image_inputs="abc", __cloud_image_built={"changed": False}, **local, **values)
+    return control.play([task], __cloud_image_inputs="abc", __cloud_image_built={"changed": False}, **HERE, **values)
 
 
 def test_the_copy_of_a_run_that_was_killed_is_completed(control: ControlNode) -> None:

@@ -7,12 +7,11 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 import uuid
 
 import yaml
 
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 
 BLOCK = yaml.safe_load((ROOT / "roles/compute/tasks/serve.yml").read_text("utf-8"))[0]["block"]
 NAMES = [task["name"] for task in BLOCK]
@@ -33,7 +32,7 @@ def test_identity_depends_on_the_name_only_and_is_kept(tmp_path: pathlib.Path) -
         (tmp_path / server).mkdir(exist_ok=True)
         given = {
             "__compute_environment": "home", "compute_hostname": name, "__compute_all_settings": {"DEFAULT": {"state_path": str(tmp_path / server)}},
-            "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
+            **HERE,
         }  # fmt: skip
         code, output = control.play([task], **given)
         assert code == 0, output

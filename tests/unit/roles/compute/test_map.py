@@ -6,38 +6,26 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
-import sys
 import typing as t
 
 import pytest
-import yaml
 
-from tests.support.control_node import ControlNode
+from tests.support.control_node import HERE, ControlNode
 
 
 def mapped(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, script: str, first: dict[str, t.Any]) -> tuple[int, str, int]:
     """Map metal2; returns the exit code and output of the run, and how often the command was run."""
     control = ControlNode(folder)
-    (folder / "bin").mkdir()
-    (folder / "bin/runuser").write_text(f"#!/bin/sh\necho ran >> {folder}/ran\n{script}\n", "utf-8")
-    (folder / "bin/runuser").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
-    (folder / "host_vars").mkdir()
-    (folder / "host_vars/metal1.yml").write_text(yaml.safe_dump(first), "utf-8")
+    control.more = {"metal1": first, "metal2": HERE}
+    control.program(monkeypatch, "runuser", f"echo ran >> {folder}/ran\n{script}")
     role = {"ansible.builtin.include_role": {"name": "reduced.footprint.compute", "tasks_from": "map"}}
-    play = {"hosts": "metal2", "gather_facts": False, "any_errors_fatal": True, "tasks": [role]}
-    (folder / "play.yml").write_text(yaml.safe_dump([play]), "utf-8")
-    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    (folder / "host_vars/metal2.yml").write_text(yaml.safe_dump(local), "utf-8")
-    code, output = control.run(str(folder / "play.yml"), "-e", "nova_group=virt")
+    code, output = control.play([role], "metal2", "-e", "nova_group=virt")
     runs = (folder / "ran").read_text("utf-8").count("ran") if (folder / "ran").exists() else 0
     return code, output, runs
 
 
 DOWN = {"ansible_host": "127.0.0.1", "ansible_port": 1}
-LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 
 
 def test_another_controller_maps_it_while_the_first_one_is_down(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,10 +34,10 @@ def test_another_controller_maps_it_while_the_first_one_is_down(tmp_path: pathli
 
 
 def test_one_controller_is_enough(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, output, runs = mapped(tmp_path, monkeypatch, "echo Found 1 cell mappings.", LOCAL)
+    code, output, runs = mapped(tmp_path, monkeypatch, "echo Found 1 cell mappings.", HERE)
     assert code == 0 and runs == 1 and "changed=0" in output, output
 
 
 def test_no_controller_that_can_do_it_is_an_error(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, output, runs = mapped(tmp_path, monkeypatch, "echo no database >&2; exit 1", LOCAL)
+    code, output, runs = mapped(tmp_path, monkeypatch, "echo no database >&2; exit 1", HERE)
     assert code != 0 and runs == 2 and "metal1: no database; metal2: no database" in " ".join(output.split()), output

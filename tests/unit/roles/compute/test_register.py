@@ -6,39 +6,29 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
-import sys
 import typing as t
 
 import pytest
-import yaml
 
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 
 SCRIPT = ROOT / "roles/compute/files/register_service.py"
 MASTER = {"id": "master", "instance": None}
 INSTANCE = {"id": "instance-00000001", "instance": {"name": "web", "project": "demo"}}
 DOWN = {"ansible_host": "127.0.0.1", "ansible_port": 1}
-LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 
 
 def registered(
-    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, vms: list[t.Any], script: str = "echo registered", first: t.Mapping[str, t.Any] | None = None
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, vms: list[t.Any], script: str = "echo registered", first: t.Mapping[str, t.Any] = HERE
 ) -> tuple[int, str, str]:
     """Register metal2 by metal1 or, after it, itself; returns the exit code and output of the run, and the arguments and input of each command."""
     control = ControlNode(folder, "vm_info")
     control.answers = {"vm_info metal2": {"changed": False, "vms": vms}}
-    (folder / "bin").mkdir()
-    (folder / "bin/runuser").write_text(f'#!/bin/sh\necho "$@" >> {folder}/ran\ncat >> {folder}/ran\n{script}\n', "utf-8")
-    (folder / "bin/runuser").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
-    (folder / "host_vars").mkdir()
-    for name, variables in (("metal1", first or LOCAL), ("metal2", LOCAL)):
-        (folder / f"host_vars/{name}.yml").write_text(yaml.safe_dump(dict(variables)), "utf-8")
+    control.more = {"metal1": first, "metal2": HERE}
+    control.program(monkeypatch, "runuser", f'echo "$@" >> {folder}/ran\ncat >> {folder}/ran\n{script}')
     role = {"ansible.builtin.include_role": {"name": "reduced.footprint.compute", "tasks_from": "register"}}
-    (folder / "play.yml").write_text(yaml.safe_dump([{"hosts": "metal2", "gather_facts": False, "any_errors_fatal": True, "tasks": [role]}]), "utf-8")
-    code, output = control.run(str(folder / "play.yml"), "-e", "nova_group=virt")
+    code, output = control.play([role], "metal2", "-e", "nova_group=virt")
     return code, output, (folder / "ran").read_text("utf-8") if (folder / "ran").exists() else ""
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import pathlib
 import re
-import sys
 import typing as t
 
 import yaml
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_return import Step
 
-from tests.support.control_node import ControlNode
+from tests.support.control_node import HERE, ControlNode
 from tests.unit.roles.galera.guard_support import APART, CLUSTER, FILES, ISOLATED, LEFT, STARTING, World
 
 ROLES = FILES.parents[1]
@@ -48,8 +47,7 @@ def test_a_run_that_has_deployed_the_database_leaves_the_decision_to_the_guards(
     world.own, world.step = ISOLATED, Step("form", "why")
 
     def play(task: dict[str, t.Any], *options: str) -> None:
-        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-        code, output = control.play([task], "metal1", *options, __galera_run=str(module.LOCK), __galera_run_released=str(module.RELEASED), **local)
+        code, output = control.play([task], "metal1", *options, __galera_run=str(module.LOCK), __galera_run_released=str(module.RELEASED), **HERE)
         assert code == 0 and "changed=0" in output, output
 
     # the role without a run that restarts members

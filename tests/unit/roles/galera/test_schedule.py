@@ -7,13 +7,12 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 import typing as t
 
 import pytest
 import yaml
 
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 
 TASKS = ROOT / "roles/galera/tasks"
 
@@ -53,8 +52,7 @@ def test_the_host_that_fetched_backups_before_does_so_no_more(
         record.parent.mkdir(0o700)
         record.write_text(f"{before}\n", "utf-8")
     tasks = yaml.safe_load((TASKS / "schedule_former.yml").read_text("utf-8"))
-    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    given = {"galera_backup_host": "metal1", "galera_cluster_name": "lab", "galera_backup_host_directory": "/b", "__galera_members": ["metal2"], **local}
+    given = {"galera_backup_host": "metal1", "galera_cluster_name": "lab", "galera_backup_host_directory": "/b", "__galera_members": ["metal2"], **HERE}
     given["__galera_spool"] = str(record.parent)
     code, output = control.play(tasks, "metal2", "--check", **given)
     assert record.exists() is bool(before) and (code == 0) is ("failed" not in answer), output
@@ -90,6 +88,5 @@ def test_a_record_that_cannot_be_read_ends_the_run(tmp_path: pathlib.Path) -> No
     control = ControlNode(tmp_path, "galera_backup")
     (tmp_path / "spool/host").mkdir(parents=True)
     (read,) = (task for task in yaml.safe_load((TASKS / "schedule_former.yml").read_text("utf-8")) if task["name"] == "Read which host fetched them before")
-    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    code, output = control.play([read], "metal2", __galera_members=["metal2"], __galera_spool=str(tmp_path / "spool"), **local)
+    code, output = control.play([read], "metal2", __galera_members=["metal2"], __galera_spool=str(tmp_path / "spool"), **HERE)
     assert code != 0 and "Source is a directory" in output, output

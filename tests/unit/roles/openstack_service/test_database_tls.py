@@ -7,13 +7,12 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 import typing as t
 
 import pytest
 import yaml
 
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 
 
 @pytest.mark.parametrize("role", ["glance", "horizon", "neutron", "nova", "placement"])
@@ -33,7 +32,7 @@ def test_tls_is_the_default(role: str, given: bool | None, expected: bool, tmp_p
     (tmp_path / "database.yml").write_text((ROOT / "roles/openstack_service/tasks/database.yml").read_text("utf-8"), "utf-8")
     variables = {
         "openstack_service_database_address": "192.0.2.20", "__openstack_service_database_host": "metal1", "__openstack_service_name": role,
-        "__openstack_service_database_ca": str(tmp_path / "missing"), "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
+        "__openstack_service_database_ca": str(tmp_path / "missing"), **HERE,
         **({} if given is None else {f"{role}_database_tls": given}),
     }  # fmt: skip
     code, output = control.play(yaml.safe_load(yaml.safe_dump(tasks)), **variables)

@@ -6,15 +6,13 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
-import sys
 import typing as t
 
 import pytest
 import yaml
 
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 
 TASKS = yaml.safe_load((ROOT / "roles/openstack_service/tasks/schema.yml").read_text("utf-8"))
 KEYSTONE = yaml.safe_load((ROOT / "roles/keystone/tasks/serve.yml").read_text("utf-8"))
@@ -31,20 +29,17 @@ def migrated(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, codes: dict[
 
     :arg codes: command, such as create_cell → its exit code.
     """
-    (folder / "bin").mkdir()
     cases = "".join(f"*{name}*) exit {code};; " for name, code in codes.items())
-    scripts = {"runuser": f'echo "$*" >> {folder}/ran\ncase "$*" in {cases} esac', "dpkg-query": "printf 1.0"}
-    for name, text in scripts.items():
-        (folder / "bin" / name).write_text(f"#!/bin/sh\n{text}\n", "utf-8")
-        (folder / "bin" / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
+    control = ControlNode(folder)
+    control.program(monkeypatch, "runuser", f'echo "$*" >> {folder}/ran\ncase "$*" in {cases} esac')
+    control.program(monkeypatch, "dpkg-query", "printf 1.0")
     variables = {
         "openstack_service_definition": {"schema": {**NOVA, "commands": [["nova-manage", "api_db", "sync"], ["nova-manage", "cell_v2", "create_cell"]]}},
         "__openstack_service_user": "nova", "__openstack_service_first": "metal2", "__openstack_service_marker": str(folder / "once/nova.schema"),
-        "__openstack_service_schema": {"changed": False}, "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
+        "__openstack_service_schema": {"changed": False}, **HERE,
         "__openstack_service_pause": 0, **NO_DATABASE, **given,
     }  # fmt: skip
-    code, output = ControlNode(folder).play(TASKS, variables.pop("host", "metal2"), **variables)
+    code, output = control.play(TASKS, variables.pop("host", "metal2"), **variables)
     ran = (folder / "ran").read_text("utf-8").splitlines() if (folder / "ran").exists() else []
     return code, output, ran
 
@@ -67,21 +62,17 @@ def test_a_migration_that_lost_the_database_is_repeated(
     service: str, text: str, ends: bool, tries: int, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     number = f"$(wc -l < {tmp_path}/ran)"
-    script = f'''#!/bin/sh
-echo "$*" >> {tmp_path}/ran
+    script = f'''echo "$*" >> {tmp_path}/ran
 [ {int(ends)} = 1 ] && [ {number} -ge 3 ] && exit 0
 echo "{text}" >&2
-exit 1
-'''
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/runuser").write_text(script, "utf-8")
-    (tmp_path / "bin/runuser").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+exit 1'''
+    control = ControlNode(tmp_path)
+    control.program(monkeypatch, "runuser", script)
     tasks = [task for task in (TASKS if service == "nova" else KEYSTONE) if task["name"] in ("Migrate the tables", "Migrate the database schema")]
-    code, output = ControlNode(tmp_path).play(
+    code, output = control.play(
         tasks, "metal2", openstack_service_definition={"schema": {"commands": [["nova-manage", "api_db", "sync"]]}}, __openstack_service_user="nova",
         __openstack_service_first="metal2", __openstack_service_schema={"changed": True}, __keystone_first="metal2", __keystone_tables={"rc": 2},
-        __openstack_service_pause=0, __keystone_pause=0, **NO_DATABASE, ansible_connection="local", ansible_python_interpreter=sys.executable,
+        __openstack_service_pause=0, __keystone_pause=0, **NO_DATABASE, **HERE,
     )  # fmt: skip
     assert (code == 0) == (ends and tries > 1), output
     assert len((tmp_path / "ran").read_text("utf-8").splitlines()) == tries, output
@@ -103,10 +94,9 @@ def test_the_tables_of_a_restored_backup_are_migrated_again(answers: bool, tmp_p
     # a one-time step, and another environment
     for name in ("lab.shop.setup", "other.nova.schema"):
         (records / name).write_text("", "utf-8")
-    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     control = ControlNode(folders[2])
     # nothing listens there
-    control.more = {"metal1": local if answers else {"ansible_host": "127.0.0.1", "ansible_port": 1}, "metal2": local}
+    control.more = {"metal1": HERE if answers else {"ansible_host": "127.0.0.1", "ansible_port": 1}, "metal2": HERE}
     variables = {"__galera_once": str(records), "__galera_environment": "lab", "__galera_recorders": ["metal2", "metal1"], "__galera_first": "metal2"}
     tasks = yaml.safe_load((ROOT / "roles/galera/tasks/forget.yml").read_text("utf-8"))
     code, output = control.play(tasks, "metal2", "--check", **variables)

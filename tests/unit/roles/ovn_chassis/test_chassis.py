@@ -7,15 +7,13 @@
 from __future__ import annotations
 
 import json
-import os
 import pathlib
-import sys
 import typing as t
 
 import pytest
 import yaml
 
-from tests.support.control_node import ControlNode
+from tests.support.control_node import HERE, ControlNode
 
 CONTROLLER = "ovn-controller.service"
 
@@ -27,17 +25,14 @@ def connected(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, need: str, 
     """
     control = ControlNode(folder, "service_files", "ovn_chassis")
     control.answers = {"service_files metal2": {"needs": {CONTROLLER: need}}, "ovn_chassis metal2": {"datapath": "system", "proof": "the kernel"}}
-    (folder / "bin").mkdir()
-    (folder / "bin/ovn-appctl").write_text(f'#!/bin/sh\necho "$*" >> {folder}/asked\necho connected\n', "utf-8")
-    (folder / "bin/ovn-appctl").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
+    control.program(monkeypatch, "ovn-appctl", f'echo "$*" >> {folder}/asked\necho connected')
     devices = {"ansible_eno2": {"type": "ether", "device": "eno2"}, "ansible_br_admin": {"type": "bridge", "device": "br-admin"}}
     facts = {"ansible_interfaces": ["eno2", "br-admin"], **devices, "cacheable": True}
     role = {"ansible.builtin.include_role": {"name": "reduced.footprint.ovn_chassis", "tasks_from": "chassis"}}
     given = {
         "ovn_chassis_bridge_mappings": {"provider": "br-ex", "second": "br-b"}, "ovn_chassis_uplinks": {"br-ex": "eno2", "br-b": "br-admin"},
         "ovn_database_group": "virt", "footprint_secrets": str(folder / "secrets"), "__ovn_chassis_program": {"stat": {"exists": True}},
-        "ansible_connection": "local", "ansible_python_interpreter": sys.executable,
+        **HERE,
     }  # fmt: skip
     (folder / "groups.yml").write_text(yaml.safe_dump({name: {"hosts": dict.fromkeys(hosts)} for name, hosts in groups.items()}), "utf-8")
     options = ["-i", str(folder / "groups.yml")] if groups else []

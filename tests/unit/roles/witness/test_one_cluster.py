@@ -7,13 +7,12 @@
 from __future__ import annotations
 
 import pathlib
-import sys
 import typing as t
 
 import pytest
 import yaml
 
-from tests.support.control_node import ROOT, ControlNode
+from tests.support.control_node import HERE, ROOT, ControlNode
 
 
 def checks(role: str, *words: str) -> list[t.Any]:
@@ -27,7 +26,7 @@ def test_one_cluster_of_rabbitmq(name: str | None, refused: bool, tmp_path: path
     if name:
         (tmp_path / "rabbitmq.conf").write_text(f"listeners.tcp = none\ncluster_name = {name}\nnet_ticktime = 10\n", "utf-8")
     known = {"__rabbitmq_config_directory": str(tmp_path), "__rabbitmq_votes_only": True, "__rabbitmq_with_clients": ["c1", "c2"]}
-    here = {"rabbitmq_cluster_name": "lab", "ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    here = {"rabbitmq_cluster_name": "lab", **HERE}
     code, output = ControlNode(tmp_path).play(checks("rabbitmq", "of another cluster", "one cluster of RabbitMQ"), **known, **here)
     assert (code != 0) is refused, output
     words = "rabbitmq_witness: metal2 is a witness of the RabbitMQ cluster other, and a machine votes in one RabbitMQ cluster only. Use another witness, or set"
