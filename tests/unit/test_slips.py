@@ -44,7 +44,8 @@ SERVER = {
     "roles: [compute, vrt]": "servers.metal1.roles[1]: unknown role 'vrt'. Did you mean virt?",
     "roles: {virt: yes}": "servers.metal1.roles: expected a list of roles, got {'virt': True}. Write a list of names, e.g. [virt, compute].",
     "vm_default: {ram: 4}": "servers.metal1.vm_default: is not a known key. Did you mean vm_defaults?",
-    "vm_defaults: [ram]": "servers.metal1.vm_defaults: expected a mapping, got a list. Write the common keys of the VMs, e.g. {ram: 4, nics: [{bridge: br-admin}]}.",
+    "vm_defaults: [ram]": "servers.metal1.vm_defaults: expected a mapping, got a list. "
+    "Write the common keys of the VMs, e.g. {ram: 4, nics: [{bridge: br-admin}]}.",
     "ansible_host: 192.0.2.300": "servers.metal1.ansible_host: '192.0.2.300' is not an IP address. Write four numbers from 0 to 255, e.g. 192.0.2.10.",
     "virt_host_bridges: [{address: 192.0.2/24}, {address: 192.0.2.1/33}]": "servers.metal1.virt_host_bridges[1].address: '192.0.2.1/33' is not an IP address. "
     "Write four numbers from 0 to 255, e.g. 192.0.2.10.",

@@ -76,8 +76,7 @@ def test_without_a_host_the_daily_backups_end(before: str | None, answer: dict[s
     include = "ansible.builtin.include_tasks"
     tasks = [{**task, include: str(TASKS / task[include])} for task in yaml.safe_load((TASKS / "main.yml").read_text("utf-8"))[-2:]]
     given = {"galera_cluster_name": "lab", "galera_backup_host_directory": "/b", "__galera_members": ["metal2"], "__galera_spool": str(record.parent)}
-    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "galera_backup_host": "", "__galera_first": "metal2"}
-    code, output = control.play(tasks, "metal2", **given, **local)
+    code, output = control.play(tasks, "metal2", **given, galera_backup_host="", __galera_first="metal2", **HERE)
     assert code == 0 and (record.read_text("utf-8") if record.exists() else None) == after, output
     calls = [(call["name"], call["host"], call["arguments"]["state"]) for call in control.calls()]
     ended = [("galera_backup", "store", "unscheduled")] if before == "store" else []

@@ -52,7 +52,9 @@ def test_the_amount_is_sufficient():
     vms = [{"id": index, "ram": 3} for index in range(5)]
     (change,) = (change for change in hint(servers(8, 8), vms) if "of memory to metal" in change)
     amount, name = re.fullmatch(r"add (\d+) GiB of memory to (metal\d)", change).groups()
-    assert plan_placement(question([server("metal1", 8 + int(amount) * (name == "metal1")), server("metal2", 8 + int(amount) * (name == "metal2"))], vms)).feasible
+    more = {name: int(amount)}
+    larger = [server(each, 8 + more.get(each, 0)) for each in ("metal1", "metal2")]
+    assert plan_placement(question(larger, vms)).feasible
 
 
 def test_change_that_is_not_sufficient_alone_is_omitted():
