@@ -88,4 +88,19 @@ def test_one_host_on_which_another_run_restarts_members_ends_the_run(answer: dic
     code, output = control.play([{"block": guarded, "always": unlock}], "virt", __controlplane_lock_playbook="rolling_restart")
     assert (code == 0, "restarted metal1" in output, BUSY["msg"] in output) == (allowed, allowed, not allowed), output
     # also on the host that had let this run begin
-    assert sorted(call["host"] for call in control.calls() if call["arguments"].get("state") == "absent") == ["metal1", "metal2"]
+    assert released(control) == {"metal1", "metal2"}
+
+
+def test_the_failure_of_one_task_for_all_hosts_leaves_no_record(tmp_path: pathlib.Path) -> None:
+    # Ansible then runs what is in always for one host only
+    control = ControlNode(tmp_path, "controlplane_lock")
+    control.answers = {"controlplane_lock metal1": LOCKED, "controlplane_lock metal2": LOCKED}
+    lock, unlock = ([{"import_tasks": str(ROOT / f"playbooks/tasks/controlplane_{name}.yml")}] for name in ("lock", "unlock"))
+    refused = {"fail": {"msg": "nothing was changed"}, "run_once": True}
+    block = {"block": [*lock, refused], "always": unlock, "any_errors_fatal": True}
+    code, output = control.play([block], "virt", __controlplane_lock_playbook="remove_controller")
+    assert code != 0 and released(control) == {"metal1", "metal2"}, output
+
+
+def released(control: ControlNode) -> set[str]:
+    return {call["host"] for call in control.calls() if call["arguments"].get("state") == "absent"}

@@ -41,6 +41,8 @@ FORMING = pathlib.Path("/run/footprint-galera/forming")
 LOCK = pathlib.Path("/run/reduced.footprint/locks/controlplane-run.json")
 #: Its copy, when that run has deployed the database and restarts no more of its members.
 RELEASED = pathlib.Path("/run/reduced.footprint/locks/controlplane-run.galera.json")
+#: Seconds for which that run may decide. One that was killed, or whose control node is lost, leaves its record.
+DEFERRED = 600.0
 #: Free part of the file system below which it counts as full, and from which a member may receive the data of another one.
 FULL, ENOUGH = 0.01, 0.05
 #: Seconds for which a restart must be necessary: what the others report is up to some seconds old.
@@ -93,6 +95,8 @@ class Guard:
         #: Since when it has been as good as repaired, and since when it has been outside of a component that others are in.
         self.well: float | None = None
         self.outside: float | None = None
+        #: Since when it has left a decision to a run that restarts members.
+        self.deferred: float | None = None
 
     def turn(self) -> None:
         """Look once, and act if necessary."""
@@ -163,8 +167,14 @@ class Guard:
         step = galera_return.step(self.name, reports, self.witnesses, len(peers) or None)
         if self._left() and step.action in ("connect", "form"):
             step = dataclasses.replace(step, action="restart")
-        if step.action in ("restart", "form") and LOCK.exists() and galera_report.text_of(LOCK) != galera_report.text_of(RELEASED):
-            return galera_return.Step("wait", f"a run that restarts members ({LOCK}) decides; otherwise {step.action}: {step.reason}")
+        run = LOCK.exists() and galera_report.text_of(LOCK) != galera_report.text_of(RELEASED)
+        if report.primary or not run:
+            self.deferred = None
+        elif step.action in ("restart", "form"):
+            now = time.monotonic()
+            self.deferred = self.deferred or now
+            if now - self.deferred <= DEFERRED:
+                return galera_return.Step("wait", f"a run that restarts members ({LOCK}) decides; otherwise {step.action}: {step.reason}")
         return step
 
     def _act(self, step: galera_return.Step, report: galera_return.Report) -> None:

@@ -41,6 +41,22 @@ def test_while_a_run_restarts_members_it_forms_no_component(guard: t.Any, module
     assert guard.server.done[-1] == f"bootstrap {CLUSTER}"
 
 
+def test_a_run_that_was_killed_is_waited_for_ten_minutes_only(guard: t.Any, module: t.Any, world: World) -> None:
+    module.LOCK.write_text("{}", "utf-8")
+    world.own, world.step = STARTING, Step("form", "why")
+    for world.now in (world.now, world.now + 300):
+        guard.turn()
+    # others do not answer for a moment
+    world.step = Step("wait", "why")
+    guard.turn()
+    world.step = Step("form", "why")
+    guard.turn()
+    assert guard.step.action == "wait" and not guard.server.done
+    for world.now in (world.now + module.DEFERRED, world.now + module.DEFERRED + 10):
+        guard.turn()
+    assert guard.server.done[-1] == f"bootstrap {CLUSTER}"
+
+
 def test_a_run_that_has_deployed_the_database_leaves_the_decision_to_the_guards(guard: t.Any, module: t.Any, world: World, tmp_path: pathlib.Path) -> None:
     tasks = yaml.safe_load((ROLES / "galera" / "tasks" / "member.yml").read_text("utf-8"))
     control = ControlNode(tmp_path / "control")
