@@ -18,7 +18,8 @@ LOADER = ROLES / "packages" / "tasks" / "distribution.yml"
 #: Roles that support one distribution: their checks refuse all others, or name it in a message.
 CHECKS = ("compute", "keystone", "openstack_service", "ovn_chassis", "ovn_database")
 #: Files that may name a distribution.
-NAMING = {LOADER, ROLES / "test_image" / "tasks" / "main.yml", *(ROLES / name / "tasks" / "check.yml" for name in CHECKS)}
+NAMING = {LOADER, *(ROLES / name for name in ("test_image/tasks/main.yml", "standby/tasks/automatic.yml"))}
+NAMING |= {ROLES / name / "tasks" / "check.yml" for name in CHECKS}
 FILES = {
     role.name: sorted(path for path in (role / "vars").glob("*.yml") if path.name != "main.yml") for role in ROLES.iterdir() if (role / "vars").is_dir()
 }
