@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import time
 import typing as t
 
@@ -103,7 +104,8 @@ def test_demo(lab: Lab, reuse_lab: bool) -> None:
         return
     OUTPUT.mkdir(parents=True, exist_ok=True)
     with (OUTPUT / "picture-demo.log").open("w", encoding="utf-8") as log:
-        done = subprocess.run([str(REPOSITORY / "lab" / "demo-cloud")], env={**os.environ, "KEEP": "1"}, stdout=log, stderr=subprocess.STDOUT, check=False)
+        demo = [sys.executable, str(REPOSITORY / "lab" / "demo-cloud")]
+        done = subprocess.run(demo, env={**os.environ, "KEEP": "1"}, stdout=log, stderr=subprocess.STDOUT, check=False)
     assert done.returncode == 0, (OUTPUT / "picture-demo.log").read_text("utf-8")[-4000:]
 
 
