@@ -32,7 +32,7 @@ if plan -e plan_placement_ha_required=true; then exit 1; fi
 grep -q "Plan for cluster blue" "${work}/out"
 grep -q "quorum is required" "${work}/out"
 if plan -e '{"plan_placement_vms": [{"id": "large", "ram": 500}]}'; then exit 1; fi
-grep -q "A change that is sufficient: add a server with at least 501 GiB of memory and 1 CPU\." "${work}/out"
+grep -q "A change that is sufficient: add 453 GiB of memory to metal2\. Or: add a server with at least 501 GiB of memory and 1 CPU\." "${work}/out"
 if plan -e '{"plan_placement_vms": [{"id": "bad", "ram": -1}]}'; then exit 1; fi
 grep -q "vms\[0\].ram" "${work}/out"
 
