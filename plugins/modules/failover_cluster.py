@@ -66,7 +66,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_cluster import MEMBER_ARGUMENTS
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.run_cluster import apply
 
@@ -85,10 +85,7 @@ def main() -> None:
     """Entry point."""
     required = [("state", "present", ["cluster", "members", "witness"]), ("state", "lost", ["lost"]), ("state", "alone", ["lost"])]
     module = AnsibleModule(argument_spec=arguments(), supports_check_mode=True, required_if=required)
-    try:
-        module.exit_json(**apply(module.params, check_mode=module.check_mode))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    answer(module, lambda: apply(module.params, check_mode=module.check_mode))
 
 
 if __name__ == "__main__":

@@ -132,7 +132,8 @@ def _leave(check_mode: bool) -> dict[str, t.Any]:
     """Stop the cluster on this server, once it has no VM."""
     if "reduced.footprint" not in (read_text(plan_cluster.COROSYNC) or ""):
         return {"changed": False, "actions": [], "diff": []}
-    left = sorted(xml_cib.vms_of(io_cluster.stored())) if io_cluster.is_formed() else []
+    # Pacemaker itself counts, should the file of its configuration be missing
+    left = sorted(xml_cib.vms_of(io_cluster.stored())) if io_cluster.answers() or io_cluster.is_formed() else []
     if left:
         return {"changed": False, "actions": [], "diff": [], "warnings": [f"The cluster continues, because it may start {', '.join(left)}."]}
     if not check_mode:
