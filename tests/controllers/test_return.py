@@ -22,8 +22,12 @@ pytestmark = pytest.mark.chapter
 ONE, TWO, THREE = SERVERS
 PLAY = [{"hosts": "controller", "gather_facts": False, "any_errors_fatal": True, "roles": [{"role": "reduced.footprint.galera"}]}]
 GUARD = "footprint-galera-guard.service"
+#: Record of a run that restarts members, which decides instead of the guards.
+RUN = "/run/reduced.footprint/locks/controlplane-run.json"
 #: Longer than any return takes on a loaded machine.
 SECONDS = 240
+#: Seconds for which the guards leave a decision to a run.
+DEFERRED = 600
 
 
 def sql(lab: ControllersLab, host: str, statement: str, check: bool = True) -> str:
@@ -176,3 +180,27 @@ def test_a_server_that_an_operator_stopped_stays_stopped(lab: ControllersLab) ->
     assert lab.run(THREE, ["systemctl", "is-active", "mariadb"], check=False).strip() == "inactive"
     lab.run(THREE, ["systemctl", "start", "mariadb"])
     has(lab, 1, 2, 3)
+
+
+def test_a_run_that_is_refused_leaves_the_database_to_its_guards(lab: ControllersLab) -> None:
+    removal = {"remove_controller_name": THREE, "remove_controller_confirm": THREE}
+    refused = lab.play("remove_controller", variables=removal)
+    assert refused.rc != 0 and "Plan the removal" in refused.output, refused.output[-4000:]
+    assert not [host for host in SERVERS if lab.answers(host, ["test", "-e", RUN])]
+    kill(lab, *SERVERS)
+    has(lab, 1, 2, 3)
+
+
+def test_a_run_that_is_killed_keeps_the_database_down_for_some_minutes_only(lab: ControllersLab) -> None:
+    """As when the laptop that runs it goes home."""
+    galera = {"deploy_controllers_components": ["galera"]}
+    killed = lab.play("deploy_controllers", variables=galera, kill_at="TASK [reduced.footprint.galera : ", kill_delay=1)
+    assert killed.rc < 0, killed.output[-4000:]
+    assert all(lab.answers(host, ["test", "-e", RUN]) for host in SERVERS)
+    kill(lab, *SERVERS)
+    eventually("a guard leaves the decision to the run", lambda: any("a run that restarts members" in state(lab, host)["step"]["reason"] for host in SERVERS), 120)
+    eventually("the cluster is whole", lambda: whole(lab), DEFERRED + SECONDS)
+    has(lab, 1, 2, 3)
+    again = lab.play("deploy_controllers", variables=galera)
+    assert again.rc == 0, again.output[-4000:]
+    assert not [host for host in SERVERS if lab.answers(host, ["test", "-e", RUN])]

@@ -332,7 +332,7 @@ def _run_extra(extra: Extra, began: float, lanes: list[Lane], output: pathlib.Pa
 def run_all(gates: t.Sequence[Gate], output: pathlib.Path, evidence: Evidence | None = None, extra: Extra | None = None) -> int:
     """Run gates, print the table and the total count.
 
-    :arg output: directory for logs, reports and ``summary.txt`` (the count again).
+    :arg output: directory for logs, reports and ``summary.txt`` (what failed, and the count, again).
     :arg evidence: keeps which gates passed, and knows those that need not run again.
     :arg extra: one more gate, if one fits after the others.
     :returns: exit code, 0 only if nothing failed and something passed.
@@ -358,15 +358,14 @@ def run_all(gates: t.Sequence[Gate], output: pathlib.Path, evidence: Evidence | 
     total = sum((outcome.count for outcome in outcomes), Count())
     if total.passed + total.failed == 0:
         total = Count(failed=1)
-    summary.write_text(f"{total}\n", encoding="utf-8")
+    failed = [(one.name, name) for one in outcomes if one.count.failed for name in dict.fromkeys(one.count.names) or [one.remark]]
+    end = "".join(f"failed: {gate}: {name}\n" for gate, name in failed) + f"{total}\n"
+    summary.write_text(end, encoding="utf-8")
     print()
     print(table([(one.name, one.count, one.began, one.seconds, one.remark) for one in outcomes]))
-    for one in outcomes:
-        for name in dict.fromkeys(one.count.names):
-            print(f"failed: {one.name}: {name}")
     slowest = sorted(outcomes, key=lambda one: one.seconds, reverse=True)[:3]
     print(f"{time.monotonic() - began:.0f} s, slowest: {', '.join(f'{one.name} {one.seconds:.0f} s' for one in slowest)}; logs: {output}")
     for line in evidence.lines(outcomes) if evidence else ():
         print(line)
-    print(total, flush=True)
+    print(end, end="", flush=True)
     return 130 if interrupted.is_set() else 1 if total.failed else 0

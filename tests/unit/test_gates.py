@@ -78,9 +78,10 @@ def gate(name: str, *scripts: str, cleanup: str = "", **options: t.Any) -> engin
 
 def run(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], *wanted: engine.Gate) -> tuple[int, str]:
     code = engine.run_all(wanted, tmp_path)
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert LAST_LINE.fullmatch(last)
-    assert (tmp_path / "summary.txt").read_text() == f"{last}\n"
+    lines = capsys.readouterr().out.splitlines()
+    *failed, last = (tmp_path / "summary.txt").read_text().splitlines()
+    assert lines[-len(failed) - 1 :] == [*failed, last] and LAST_LINE.fullmatch(last)
+    assert bool(code) == bool(failed) and all(line.startswith("failed: ") for line in failed)
     return code, last
 
 
