@@ -240,6 +240,14 @@ class Owner:
                 bad = "" if machine.data else f"LOST: {name} takes over without data"
                 yield f"{name}: taken over, because {lost or 'another'} is lost", after._replace(last=data, bad=bad) if after else None
             record = machine.record
+            if record and record.role == OWNER and record.operation is None and machine.on and machine.readable:
+                # its disks are removed as well, and a new VM of that name begins with other data
+                gone = state.on(name, running=False, paused=False, data=None)._replace(operations=state.operations - 1, token=less.token, last=None)
+                removed = self.event(gone, name, Event("removed"), data=None)
+                yield f"{name}: removed", removed
+                new = Record(record.cluster, record.id, record.uuid, record.name, to=name)
+                data = (0, (state.last or (0, 0))[1] + 1)
+                yield f"{name}: removed and created again", removed.on(name, record=new, data=data)._replace(last=data) if removed else None
             if record and record.role == OWNER and record.operation and record.operation.step == STOPPED and machine.data == state.last:
                 there = state.of(record.operation.to)
                 if there.record and there.record.role == FORMER and there.record.token == record.token and there.data:

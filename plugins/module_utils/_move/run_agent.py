@@ -259,7 +259,9 @@ def _settle(given: Given) -> dict[str, t.Any]:
         io_place.settle(_items(given))
         if given.get("autostart") is not None:
             _own(given, found)
-            host.set_autostart(uuid, bool(given["autostart"]))
+            # one that was removed here without its disks returns with them
+            if found is not None or not given.get("returns"):
+                host.set_autostart(uuid, bool(given["autostart"]))
         elif record is not None and record.state is not None:
             run_owner.change(uuid, Event("discarded" if record.role == INCOMING else "confirmed", answers=_answers(given)))
     return _answer(uuid)

@@ -107,13 +107,6 @@ def forget(uuid: str) -> None:
         sync_path(HOME)
 
 
-def removed(uuid: str) -> None:
-    """After the removal of a VM: forget its record, because one that is created again has nothing to do with its epochs; with a guard it is kept."""
-    record = known(uuid)
-    if record is not None and record.start == FREE:
-        forget(uuid)
-
-
 def write(record: Record) -> None:
     """Store a record durably."""
     prepare()

@@ -17,6 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import (
     ARRIVED,
     FORMER,
+    FREE,
     INCOMING,
     LIVE,
     MOVE,
@@ -210,6 +211,8 @@ TABLE: tuple[Row, ...] = (
     Row("taken", (FORMER,), (HANDED_BACK,), lambda old, event: _next(old, event, event.answers[old.to].epoch, f"handed over by {old.to}")),
     # the one that is named would be of the epoch after that of this machine
     Row("taken over", (FORMER,), (NAMED, KEPT_HERE), lambda old, event: _next(old, event, old.epoch + 1, f"{event.lost} was named as lost")),
+    # with its disks: one that is created again has nothing to do with its epochs; a guard is kept until the copies end
+    Row("removed", (OWNER,), (), lambda old, event: old._replace(epoch=0) if old.start != FREE else None),
     # its standby has started it from a copy; a new VM has replaced it
     Row("learned", (NONE, OWNER, INCOMING, FORMER), (), lambda old, event: _left(old, event, Operation(TAKEOVER, "", event.to))),
     Row("replaced", (NONE, OWNER, INCOMING, FORMER), (), _left),

@@ -11,7 +11,7 @@ import types
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import run_agent
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import (
@@ -58,6 +58,8 @@ class Host:
         pass
 
     def set_autostart(self, unused, value):
+        if not self.defined:
+            raise BackendError("no domain.")
         self.done.append(f"autostart: {value}")
 
     def start(self, unused):
@@ -111,6 +113,19 @@ def test_a_move_and_its_return(host):
         ask("run", HANDED, seconds=1)
     ask("settle", BEGUN._replace(epoch=2, operation=None))
     assert io_owner.known("u").state == CONFIRMED
+
+
+def test_a_vm_that_was_removed_without_its_disks_returns_with_them(host):
+    io_owner.write(HANDED._replace(role=OWNER, epoch=1, operation=None))
+    host.defined = False
+    with pytest.raises(BackendError, match="no domain"):
+        ask("settle", HANDED, autostart=True)
+    there = ask("settle", HANDED, autostart=True, returns=True)["record"]
+    assert (there["role"], there["epoch"]) == (OWNER, 1)
+    back = HANDED._replace(operation=Operation(MOVE, "2", "metal1", "metal1"))
+    ask("hold", back, token="2")
+    ask("stop", back, seconds=1, returns=True)
+    assert ask("hand_back", back)["record"]["role"] == FORMER
 
 
 @pytest.mark.parametrize("defined", [True, False])
