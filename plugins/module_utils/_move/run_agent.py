@@ -237,7 +237,7 @@ def _hold(given: Given) -> dict[str, t.Any]:
         record = io_owner.known(uuid)
         # unless it has been given back already
         if record is None or record.role != FORMER:
-            run_owner.change(uuid, Event("begun", here=source, token=given["token"], to=source))
+            run_owner.change(uuid, Event("begun", here=source, token=given["token"], to=source, answers=_answers(given)))
     return {}
 
 
