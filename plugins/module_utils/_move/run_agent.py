@@ -193,11 +193,9 @@ def _undefine(given: Given) -> dict[str, t.Any]:
         record = host.domain(given["uuid"])
         if record is not None and record.active:
             raise RefusedError(f"the VM is {record.state} at the destination.")
-        if record is not None and given.get("keep"):
-            io_live.undefine_only(host, given["uuid"])
-        elif record is not None:
-            # its NVRAM goes with it: it is one of the files that came along
-            host.undefine(given["uuid"])
+        if record is not None:
+            # otherwise its NVRAM goes with it: it is one of the files that came along
+            host.undefine(given["uuid"], keep=bool(given.get("keep")))
     return {}
 
 
