@@ -154,7 +154,7 @@ class Owner:
         # the way back
         yield record.to, Event("cancelled")
         if operation.token != state.of(name).dropped:
-            yield record.to, Event("begun", here=name, token=operation.token, to=name)
+            yield record.to, Event("begun", here=name, token=operation.token, to=name, answers=((name, record),))  # type: ignore[arg-type]
             if there.operation and there.operation.step == STOPPED and state.of(name).data in (state.of(record.to).data, state.last):
                 yield record.to, Event("handed over", answers=((name, record),), complete=True)  # type: ignore[arg-type]
 
@@ -240,10 +240,24 @@ class Owner:
                 bad = "" if machine.data else f"LOST: {name} takes over without data"
                 yield f"{name}: taken over, because {lost or 'another'} is lost", after._replace(last=data, bad=bad) if after else None
             record = machine.record
+            if record and record.role == OWNER and record.operation is None and machine.on and machine.readable:
+                yield from self._removals(less._replace(last=None), name, record, (0, (state.last or (0, 0))[1] + 1))
             if record and record.role == OWNER and record.operation and record.operation.step == STOPPED and machine.data == state.last:
                 there = state.of(record.operation.to)
                 if there.record and there.record.role == FORMER and there.record.token == record.token and there.data:
                     yield f"a person gives up what the VM wrote on {name}", less._replace(last=there.data)
+
+    def _removals(self, state: State, name: str, record: Record, data: tuple[int, int]) -> t.Iterator[tuple[str, State | None]]:
+        """Return what follows the removal of a VM with its disks, after which a new one of that name may begin with other data."""
+        removed = self.event(state.on(name, running=False, paused=False), name, Event("removed"), data=None)
+        yield f"{name}: removed", removed
+        for other in NAMES if removed else ():
+            there = state.of(other).record
+            if there and there.role == INCOMING:
+                # copied again from the beginning
+                removed = t.cast("State", removed).on(other, data=None)
+        new = Record(record.cluster, record.id, record.uuid, record.name, to=name)
+        yield f"{name}: removed and created again", removed.on(name, record=new, data=data)._replace(last=data) if removed else None
 
     def _late(self, state: State) -> t.Iterator[tuple[str, State | None]]:
         if state.command:

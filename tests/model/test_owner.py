@@ -23,6 +23,7 @@ EXPLORED: dict[str, dict[str, t.Any]] = {
     "a late message": {"faults": 1, "operations": 1},
     "three faults": {"faults": 3, "operations": 1, "late": 0},
     "two faults, a late message": {},
+    "a fault, three operations": {"faults": 1, "operations": 3, "writes": 0, "late": 0},
 }
 #: A move to B.
 MOVE = ("A: begun, to B", "A shuts", "A: received on B")
@@ -47,7 +48,9 @@ WITHOUT: dict[tuple[str, str, str], dict[str, t.Any]] = {
     ),
     ("received", "none", "step"): within(faults=1, late=1, begin=(*COPIED[:-1], "A: arrived on B will", "B is installed", "B has power")),
     ("received", "incoming", "step"): within(late=1, begin=(*MOVE[:2], "A: received on B will", *MOVE[2:], *COPIED[3:], "A: handed over")),
+    ("begun", "owner", "epoch"): within(operations=3, begin=(*MOVED, "A: asked back", "B: removed and created")),
     ("asked back", "former", "owner"): within(operations=2, begin=MOVED[:-1]),
+    ("asked back", "former", "data"): within(faults=1, operations=3, begin=(*MOVED, "A: confirmed")),
     ("arrived", "incoming", "token"): within(
         operations=2, late=1,
         begin=(*COPIED[:-1], "A: arrived on B will", "A: begun, to B", "B: discarded", "A: received on B", "A: stopped"),

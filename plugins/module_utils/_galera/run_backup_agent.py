@@ -9,14 +9,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import sys
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera import run_backup, run_galera
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_key_session
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import BACKUP_FOLDERS, BACKUP_SPOOL, parse_backup_key
@@ -56,17 +55,7 @@ def main(argv: t.Sequence[str]) -> int:
     if cluster is None:
         sys.stderr.write("usage: run_backup_agent COMMAND backup-CLUSTER\n")
         return 2
-    try:
-        given = json.loads(sys.stdin.read() or "{}")
-        io_key_session.require()
-        sys.stdout.write(json.dumps({"ok": answer(argv[0], cluster, given)}) + "\n")
-        return 0
-    except FootprintError as error:
-        sys.stdout.write(json.dumps({"error": {"message": error.message, "hint": error.hint}}) + "\n")
-        return 1
-    except OSError as error:
-        sys.stdout.write(json.dumps({"error": {"message": f"{error.filename or argv[0]}: {error.strerror or error}.", "hint": None}}) + "\n")
-        return 1
+    return io_key_session.serve(lambda given: answer(argv[0], cluster, given), argv[0])
 
 
 if __name__ == "__main__":

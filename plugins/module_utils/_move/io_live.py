@@ -135,27 +135,6 @@ def cut(host: DomainHost, uuid: str) -> None:
                 raise
 
 
-def undefine_only(host: DomainHost, uuid: str) -> None:
-    """Undefine a domain that is off and keep all its files, also the NVRAM and the state of its TPM, which libvirt would remove."""
-    flags = (
-        libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
-        | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
-        | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
-        | libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM
-        # older versions never remove the state of the TPM
-        | getattr(libvirt, "VIR_DOMAIN_UNDEFINE_KEEP_TPM", 0)
-    )
-    with libvirt_errors("cannot undefine"):
-        domain = host.connection.lookupByUUIDString(uuid)
-        try:
-            domain.undefineFlags(flags)
-        except libvirt.libvirtError as error:
-            # the driver of containers, which have neither, refuses the flags
-            if error.get_error_code() not in (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_NO_SUPPORT):
-                raise
-            domain.undefine()
-
-
 def _busy(domain: t.Any) -> bool:
     try:
         return bool(domain.isActive()) and domain.jobInfo()[0] != libvirt.VIR_DOMAIN_JOB_NONE

@@ -23,7 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_hos
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import macs_of, parse, text_of
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING, OWNER
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_disk_header
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import PoolMounts
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.model_storage import IMAGES_FOLDER, inside
@@ -325,6 +325,7 @@ def look(vm: t.Mapping[str, t.Any], uri: str) -> dict[str, t.Any]:
         "arch": platform.machine(),
         "state": record.state if record else None,
         "to": record.where if record else None,
+        "owns": record is not None and record.role == OWNER,
         "tools": {tool: shutil.which(tool, path=_PATH) for tool in THERE},
         "memory_available": meminfo().get("MemAvailable", 0),
         "bridges": [name for name in vm["bridges"] if kind_of(name) in ("bridge", "openvswitch")],

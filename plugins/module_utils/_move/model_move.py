@@ -7,31 +7,18 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import number
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import KIB, parse_rate
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_machine import Machine, parse_machine
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 
 _MOST = 10**9
 AUTO, LIVE, COPY = "auto", "live", "copy"
 
 DISK, STATE = "disk", "state"
-
-_HOST = re.compile(r"\A[A-Za-z0-9:][A-Za-z0-9:._%-]{0,253}\Z")
-_HOST_KEY = re.compile(r"\A(ssh-[a-z0-9-]+|ecdsa-sha2-[a-z0-9-]+) [A-Za-z0-9+/=]+( .*)?\Z")
-
-
-@dataclasses.dataclass(frozen=True)
-class Destination:
-    """The virt host to which the VM is moved: its ssh address, display name and host keys."""
-
-    host: str
-    name: str
-    port: int
-    host_keys: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +27,7 @@ class MoveSpec:
 
     id: str
     cluster: str
-    destination: Destination
+    destination: Machine
     uri: str | None
     destination_uri: str | None
     method: str
@@ -85,7 +72,7 @@ def parse_spec(params: t.Mapping[str, t.Any]) -> MoveSpec:
     return MoveSpec(
         id=parse_name(params.get("id"), "id"),
         cluster=parse_name(params.get("cluster") or "default", "cluster"),
-        destination=_parse_destination(params.get("destination") or {}),
+        destination=parse_machine(params.get("destination"), "destination"),
         uri=params.get("uri"),
         destination_uri=params.get("destination_uri") or params.get("uri"),
         method=params.get("method") or AUTO,
@@ -97,26 +84,6 @@ def parse_spec(params: t.Mapping[str, t.Any]) -> MoveSpec:
         live_timeout=number(params.get("live_timeout"), 3600, 1, _MOST, "live_timeout"),
         start_timeout=number(params.get("start_timeout"), 60, 1, _MOST, "start_timeout"),
     )
-
-
-def _parse_destination(entry: t.Mapping[str, t.Any]) -> Destination:
-    host = entry.get("host")
-    if not host:
-        raise InputError("is missing.", "destination.host", "Set the address of the virt host to which the VM is moved.")
-    if not _HOST.match(str(host)):
-        raise InputError(f"{host!r} is not a valid host name or address.", "destination.host", "Use an address such as 192.0.2.12.")
-    keys = []
-    for index, key in enumerate(entry.get("host_keys") or []):
-        if not _HOST_KEY.match(str(key).strip()):
-            raise InputError("is not a valid public ssh host key.", f"destination.host_keys[{index}]", "Use the content of its /etc/ssh/ssh_host_*_key.pub.")
-        keys.append(" ".join(str(key).split()[:2]))
-    port = number(entry.get("port"), 22, 1, 65535, "destination.port")
-    return Destination(str(host), parse_name(entry.get("name") or _as_name(str(host)), "destination.name"), port, tuple(keys))
-
-
-def _as_name(host: str) -> str:
-    """Convert the address of a host to a name: IPv6 addresses contain characters that names must not have."""
-    return re.sub(r"[^A-Za-z0-9._-]", "-", host).strip("-.") or "destination"
 
 
 def _seconds(value: t.Any, default: float, path: str) -> float:

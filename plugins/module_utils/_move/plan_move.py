@@ -123,6 +123,12 @@ def _of_the_names(vm: Facts, there: Facts) -> t.Iterator[Problem]:
             "Find out which of the two domains is the valid one, and remove the other.",
             "destination.host",
         )
+    elif domain is None and there["owns"]:
+        yield Problem(
+            "the destination has a record that it has the VM, whose disks were kept when it was removed there.",
+            f"Find out which disks are valid. If those at the destination are not, remove them and /etc/reduced.footprint/vms/{vm['uuid']}.json there.",
+            "destination.host",
+        )
     if there["name_taken"]:
         yield Problem(f"another domain at the destination has the name {vm['name']} (UUID {there['name_taken']}).", "Rename or remove it.", "destination.host")
     for mac, name in there["macs_taken"].items():

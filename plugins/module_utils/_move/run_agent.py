@@ -10,7 +10,6 @@ standard output. It starts no VM by itself: the journal on the source decides wh
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -19,7 +18,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_channel, io_live, io_look, io_place
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import DISK, Item
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_key_session
@@ -194,11 +193,9 @@ def _undefine(given: Given) -> dict[str, t.Any]:
         record = host.domain(given["uuid"])
         if record is not None and record.active:
             raise RefusedError(f"the VM is {record.state} at the destination.")
-        if record is not None and given.get("keep"):
-            io_live.undefine_only(host, given["uuid"])
-        elif record is not None:
-            # its NVRAM goes with it: it is one of the files that came along
-            host.undefine(given["uuid"])
+        if record is not None:
+            # otherwise its NVRAM goes with it: it is one of the files that came along
+            host.undefine(given["uuid"], keep=bool(given.get("keep")))
     return {}
 
 
@@ -237,7 +234,7 @@ def _hold(given: Given) -> dict[str, t.Any]:
         record = io_owner.known(uuid)
         # unless it has been given back already
         if record is None or record.role != FORMER:
-            run_owner.change(uuid, Event("begun", here=source, token=given["token"], to=source))
+            run_owner.change(uuid, Event("begun", here=source, token=given["token"], to=source, answers=_answers(given)))
     return {}
 
 
@@ -259,7 +256,9 @@ def _settle(given: Given) -> dict[str, t.Any]:
         io_place.settle(_items(given))
         if given.get("autostart") is not None:
             _own(given, found)
-            host.set_autostart(uuid, bool(given["autostart"]))
+            # one that was removed here without its disks returns with them
+            if found is not None or not given.get("returns"):
+                host.set_autostart(uuid, bool(given["autostart"]))
         elif record is not None and record.state is not None:
             run_owner.change(uuid, Event("discarded" if record.role == INCOMING else "confirmed", answers=_answers(given)))
     return _answer(uuid)
@@ -301,19 +300,13 @@ def main(argv: t.Sequence[str]) -> int:
     if len(argv) != 2 or not re.match(r"\A[A-Za-z0-9][A-Za-z0-9._-]*\Z", argv[1]):
         sys.stderr.write("usage: move_agent COMMAND NAME\n")
         return 2
-    try:
-        given = {**json.loads(sys.stdin.read() or "{}"), "name": argv[1]}
-        io_key_session.require()
-        if os.environ.get(io_key_session.VARIABLE) and given.get("marker", key_marker(argv[1])) != key_marker(argv[1]):
-            raise InputError(f"the key of {argv[1]} must not remove another key.", "marker")
-        sys.stdout.write(json.dumps({"ok": answer(argv[0], given)}) + "\n")
-        return 0
-    except FootprintError as error:
-        sys.stdout.write(json.dumps({"error": {"message": str(error), "hint": None}}) + "\n")
-        return 1
-    except OSError as error:
-        sys.stdout.write(json.dumps({"error": {"message": f"{error.filename or argv[0]}: {error.strerror or error}.", "hint": None}}) + "\n")
-        return 1
+    return io_key_session.serve(lambda given: _answer_for(argv[1], argv[0], given), argv[0])
+
+
+def _answer_for(name: str, command: str, given: Given) -> dict[str, t.Any]:
+    if os.environ.get(io_key_session.VARIABLE) and given.get("marker", key_marker(name)) != key_marker(name):
+        raise InputError(f"the key of {name} must not remove another key.", "marker")
+    return answer(command, {**given, "name": name})
 
 
 if __name__ == "__main__":

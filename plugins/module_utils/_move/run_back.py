@@ -77,7 +77,7 @@ def _begin_back(context: Context) -> None:
     context.save()
     if context.record.token != token:
         # it must have taken the VM before it is asked for it
-        context.change("asked back", _settle_there(context), token=token)
+        context.change("asked back", _settle_there(context, returns=True), token=token)
     context.ask("hold", token=token)
 
 
@@ -103,9 +103,9 @@ def _drop_return(context: Context) -> None:
             context.save()
 
 
-def _settle_there(context: Context) -> dict[str, t.Any]:
+def _settle_there(context: Context, returns: bool = False) -> dict[str, t.Any]:
     held = context.journal.facts.get("held") or {}
-    return context.ask("settle", autostart=bool(held.get("autostart", context.vm["autostart"])), items=context.data)
+    return context.ask("settle", autostart=bool(held.get("autostart", context.vm["autostart"])), items=context.data, returns=returns)
 
 
 def confirm(context: Context) -> None:

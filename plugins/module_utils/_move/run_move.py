@@ -25,7 +25,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_jour
     report,
     waiting,
 )
-from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Destination, MoveSpec, parse_spec
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_machine import Machine
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import MoveSpec, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units, model_problem, run_jobs
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
@@ -256,7 +257,7 @@ def _later(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
     return _outcome(store, params, state)
 
 
-def _refuse_unproven(params: Params, destination: Destination) -> None:
+def _refuse_unproven(params: Params, destination: Machine) -> None:
     """Refuse to give up a destination that was not named, or that answers: the VM would run twice.
 
     :raises InputError: another name was given.

@@ -10,6 +10,7 @@ sshd checks a key when a connection is opened. The connection may stay open and 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -37,6 +38,21 @@ def require() -> None:
     name, _space, key = os.environ.get(VARIABLE, "").partition(" ")
     if name and not io_authorized_keys.accepts(name, key):
         raise RefusedError(f"the key of {name} was withdrawn or has expired.", hint="Place it again, with one_time_key.")
+
+
+def serve(answer: t.Callable[[dict[str, t.Any]], t.Any], command: str) -> int:
+    """Answer a command of another machine, a JSON mapping on standard input, with ``{"ok": …}``, or ``{"error": …}`` and exit code 1."""
+    try:
+        given = json.loads(sys.stdin.read() or "{}")
+        require()
+        sys.stdout.write(json.dumps({"ok": answer(given)}) + "\n")
+        return 0
+    except FootprintError as error:
+        problem = {"message": error.message, "hint": error.hint}
+    except OSError as error:
+        problem = {"message": f"{error.filename or command}: {error.strerror or error}.", "hint": None}
+    sys.stdout.write(json.dumps({"error": problem}) + "\n")
+    return 1
 
 
 def run(work: t.Callable[[], int], name: str, until: float, *, withdraws: bool = False) -> int:

@@ -13,10 +13,11 @@ import time
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import REQUEST
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_machine import Machine
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import RemoteSource
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import standby_key
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Ended, Job, StandbyJournal, Voter, parse_job
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Ended, Job, StandbyJournal, parse_job
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/standby")
 #: What is known of copies that ended; a file for each key.
@@ -85,7 +86,7 @@ class StandbyHost(RemoteSource):
 
     who = "standby"
 
-    def __init__(self, agent: str, job: Job, voter: Voter, store: StandbyStore, library: pathlib.Path) -> None:
+    def __init__(self, agent: str, job: Job, voter: Machine, store: StandbyStore, library: pathlib.Path) -> None:
         super().__init__(standby_key(job.cluster, job.id), store.directory, [voter.host], voter.port, voter.host_keys, library)
         self.agent = agent
         self.known_hosts = f"known_hosts.{voter.name}"

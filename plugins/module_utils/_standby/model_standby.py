@@ -14,6 +14,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import number
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_machine import Machine, parse_machine
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_standby import LEAST_INTERVAL, MOST_COPIES, MOST_INTERVAL
@@ -22,7 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 CHUNK = 256 * 1024
 DIGEST = 32
 
-LOOK, BEGIN, COPY, VERIFY, FINISH, PRUNE = PHASES = ("look", "begin", "copy", "verify", "finish", "prune")
+LOOK, BEGIN, COPY, FINISH, PRUNE = ("look", "begin", "copy", "finish", "prune")
 # of the record on the standby: copies are accepted; the VM was started there
 RECEIVING, STARTED = "receiving", "started"
 # of the journal on the server of the VM
@@ -34,18 +35,7 @@ RESERVED = "guard"
 # argument of the worker, which its unit runs after it was killed
 THAW = "thaw"
 
-_ADDRESS = re.compile(r"\A[A-Za-z0-9:][A-Za-z0-9:._%-]{0,253}\Z")
-_HOST_KEY = re.compile(r"\A(ssh-[a-z0-9-]+|ecdsa-sha2-[a-z0-9-]+) [A-Za-z0-9+/=]+( .*)?\Z")
 _COPY = re.compile(r"\A[0-9]{8}T[0-9]{6}Z\Z")
-
-
-class Voter(t.NamedTuple):
-    """A machine that is asked before the VM starts after a boot: the standby, or a witness."""
-
-    name: str
-    host: str
-    port: int
-    host_keys: tuple[str, ...]
 
 
 class Job(t.NamedTuple):
@@ -60,8 +50,8 @@ class Job(t.NamedTuple):
     name: str
     uuid: str
     uri: str
-    standby: Voter
-    witnesses: tuple[Voter, ...]
+    standby: Machine
+    witnesses: tuple[Machine, ...]
     interval: int
     copies: int
     bandwidth_limit: int
@@ -167,25 +157,15 @@ def parse_copy_id(value: t.Any, path: str = "copy") -> str:
     return value
 
 
-def parse_voter(entry: t.Mapping[str, t.Any] | None, path: str) -> Voter:
-    """Parse one machine.
+def _parse_voter(entry: t.Mapping[str, t.Any] | None, path: str) -> Machine:
+    """Parse a machine that is asked before the VM starts after a boot: the standby, or a witness.
 
     :raises InputError: with the path of the invalid value.
     """
-    entry = entry or {}
-    if not entry.get("host"):
-        raise InputError("is missing.", f"{path}.host", "Set the address of the server that gets the copies.")
-    if not _ADDRESS.match(str(entry["host"])):
-        raise InputError(f"{entry['host']!r} is not a valid host name or address.", f"{path}.host", "Use an address such as 192.0.2.12.")
-    keys = []
-    for index, key in enumerate(entry.get("host_keys") or []):
-        if not _HOST_KEY.match(str(key).strip()):
-            raise InputError("is not a valid public ssh host key.", f"{path}.host_keys[{index}]", "Use the content of its /etc/ssh/ssh_host_*_key.pub.")
-        keys.append(" ".join(str(key).split()[:2]))
-    if not keys:
+    voter = parse_machine(entry, path)
+    if not voter.host_keys:
         raise InputError("is empty.", f"{path}.host_keys", "Use the content of its /etc/ssh/ssh_host_*_key.pub.")
-    port = number(entry.get("port"), 22, 1, 65535, f"{path}.port")
-    return Voter(parse_name(entry.get("name") or "standby", f"{path}.name"), str(entry["host"]), port, tuple(keys))
+    return voter
 
 
 def check_id(vm_id: str, path: str) -> str:
@@ -203,7 +183,7 @@ def parse_job(data: t.Mapping[str, t.Any]) -> Job:
 
     :raises InputError: with the path of the invalid value.
     """
-    witnesses = tuple(parse_voter(each, f"witnesses[{index}]") for index, each in enumerate(data.get("witnesses") or ()))
+    witnesses = tuple(_parse_voter(each, f"witnesses[{index}]") for index, each in enumerate(data.get("witnesses") or ()))
     automatic = bool(data.get("automatic"))
     if automatic and not witnesses:
         raise InputError("needs at least one witness.", "automatic", "Name a machine that is neither of the two servers in witnesses.")
@@ -213,7 +193,7 @@ def parse_job(data: t.Mapping[str, t.Any]) -> Job:
         name=str(data["name"]),
         uuid=str(data["uuid"]),
         uri=str(data["uri"]),
-        standby=parse_voter(data.get("standby"), "standby"),
+        standby=_parse_voter(data.get("standby"), "standby"),
         witnesses=witnesses,
         interval=number(data.get("interval"), 900, LEAST_INTERVAL, MOST_INTERVAL, "interval"),
         copies=number(data.get("copies"), 2, 1, MOST_COPIES, "copies"),
@@ -227,7 +207,7 @@ def parse_job(data: t.Mapping[str, t.Any]) -> Job:
 def job_data(job: Job) -> dict[str, t.Any]:
     """Return the mapping of the job file."""
 
-    def voter(one: Voter) -> dict[str, t.Any]:
+    def voter(one: Machine) -> dict[str, t.Any]:
         return {**one._asdict(), "host_keys": list(one.host_keys)}
 
     return {**job._asdict(), "standby": voter(job.standby), "witnesses": [voter(each) for each in job.witnesses], "former": list(job.former)}

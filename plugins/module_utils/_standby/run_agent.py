@@ -11,14 +11,14 @@ starts no VM, and it changes nothing once the VM was started here.
 from __future__ import annotations
 
 import base64
-import json
+import contextlib
 import os
 import re
 import sys
 import time
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_key_session
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import parse_standby_key
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
@@ -107,7 +107,7 @@ def _begin(store: io_copies.CopyStore, given: Given) -> dict[str, t.Any]:
         have: dict[str, str] = {}
         if kept:
             for disk in disks:
-                have[disk.target] = _encoded(_read(store, disk, plan_standby.touched(store.allocated(disk), disk.capacity)))
+                have[disk.target] = encoded(_read(store, disk, plan_standby.touched(store.allocated(disk), disk.capacity)))
         return {"have": have, "resumed": kept, "digests": _digests(store, base)}
 
 
@@ -141,46 +141,26 @@ def _read(store: io_copies.CopyStore, disk: CopyDisk, chunks: t.Sequence[int]) -
     return found
 
 
-class _uncached:
-    """A connection to an image that reads from the disk, where its file system supports that."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._stack: list[t.Any] = []
-
-    def __enter__(self) -> io_nbd.NbdDisk:
-        for uncached in (True, False):
-            server = io_nbd.served(self._path, "qcow2", uncached=uncached)
-            try:
-                address = server.__enter__()
-            except BackendError:
-                if not uncached:
-                    raise
-                continue
-            self._stack.append(server)
-            break
-        connection = io_nbd.NbdDisk().connect_socket(address)
-        self._stack.append(connection)
-        return connection
-
-    def __exit__(self, *raised: t.Any) -> None:
-        for each in reversed(self._stack):
-            each.__exit__(None, None, None)
-
-
-def _encoded(digests: t.Mapping[int, bytes]) -> str:
-    return base64.b64encode(b"".join(index.to_bytes(4, "big") + value for index, value in sorted(digests.items()))).decode()
-
-
-def decoded(text: str) -> dict[int, bytes]:
-    """Return chunk → digest from the text of :func:`_encoded`."""
-    content = base64.b64decode(text)
-    return {int.from_bytes(content[at : at + 4], "big"): content[at + 4 : at + _RECORD] for at in range(0, len(content), _RECORD)}
+@contextlib.contextmanager
+def _uncached(path: str) -> t.Iterator[io_nbd.NbdDisk]:
+    """Connect to an image, and read from the disk, where its file system supports that."""
+    with contextlib.ExitStack() as stack:
+        try:
+            address = stack.enter_context(io_nbd.served(path, "qcow2", uncached=True))
+        except BackendError:
+            address = stack.enter_context(io_nbd.served(path, "qcow2"))
+        yield stack.enter_context(io_nbd.NbdDisk().connect_socket(address))
 
 
 def encoded(digests: t.Mapping[int, bytes]) -> str:
     """Return chunk → digest as text."""
-    return _encoded(digests)
+    return base64.b64encode(b"".join(index.to_bytes(4, "big") + value for index, value in sorted(digests.items()))).decode()
+
+
+def decoded(text: str) -> dict[int, bytes]:
+    """Return chunk → digest from that text."""
+    content = base64.b64decode(text)
+    return {int.from_bytes(content[at : at + 4], "big"): content[at + 4 : at + _RECORD] for at in range(0, len(content), _RECORD)}
 
 
 def _finish(store: io_copies.CopyStore, given: Given) -> dict[str, t.Any]:
@@ -245,17 +225,7 @@ def main(argv: t.Sequence[str]) -> int:
     if whose is None:
         sys.stderr.write("usage: run_agent COMMAND standby-ID@CLUSTER\n")
         return 2
-    try:
-        given = json.loads(sys.stdin.read() or "{}")
-        io_key_session.require()
-        sys.stdout.write(json.dumps({"ok": answer(argv[0], *whose, given)}) + "\n")
-        return 0
-    except FootprintError as error:
-        sys.stdout.write(json.dumps({"error": {"message": error.message, "hint": error.hint}}) + "\n")
-        return 1
-    except OSError as error:
-        sys.stdout.write(json.dumps({"error": {"message": f"{error.filename or argv[0]}: {error.strerror or error}.", "hint": None}}) + "\n")
-        return 1
+    return io_key_session.serve(lambda given: answer(argv[0], *whose, given), argv[0])
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ if t.TYPE_CHECKING:
 
     _CODE = run_resource
 
-SERVER, WITNESS = "server", "witness"
+WITNESS = "witness"
 _VOTE = "corosync-qnetd.service"
 _UNITS = ("pacemaker.service", "corosync-qdevice.service", "corosync.service", "sbd.service")
 _STATE = (plan_cluster.HOME, "/etc/corosync/qdevice/net/nssdb", "/var/lib/pacemaker/cib", "/var/lib/pacemaker/pengine")

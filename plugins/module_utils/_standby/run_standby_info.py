@@ -13,13 +13,17 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_cluster, io_copies, io_store, plan_standby, run_automatic, xml_cib
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, TAKEN, Ended, Job
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, TAKEN, Copy, Ended, Job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import CONFIRMED, MOVED
 
 SOURCE, STANDBY, ENDED = "source", "standby", "ended"
 #: Phase of a start whose disks are being made.
 STARTING = "starting"
+_UNKNOWN: dict[str, t.Any] = dict.fromkeys((
+    "standby", "public_key", "interval_seconds", "phase", "reason", "kept_off", "problem", "copy_id", "copied", "age_seconds", "duration_seconds",
+    "sent_bytes", "used_bytes", "mode", "frozen", "automatic", "automatic_problem", "taken_over",
+))  # fmt: skip
 
 
 def standbys(vm_id: str | None = None, cluster: str | None = None) -> list[dict[str, t.Any]]:
@@ -110,30 +114,24 @@ def _standby(cluster: str, vm_id: str, now: float) -> dict[str, t.Any]:
     copies, record = store.copies(), store.record()
     last = copies[-1] if copies else None
     return {
+        **_UNKNOWN,
         "id": vm_id,
         "cluster": cluster,
         "part": STANDBY,
-        "standby": None,
         "former_standbys": [],
         "key_accepted_by": [],
-        "public_key": None,
-        "interval_seconds": None,
         "state": record.get("state", RECEIVING),
         "phase": record.get("phase") or (STARTING if starting else None),
-        "reason": None,
-        "kept_off": None,
-        "problem": None,
-        "copy_id": last.id if last else None,
-        "copied": utc(last.at) if last else None,
-        "age_seconds": round(now - last.at, 1) if last else None,
-        "duration_seconds": last.seconds if last else None,
-        "sent_bytes": last.bytes if last else None,
         "used_bytes": store.used(),
-        "mode": last.mode if last else None,
-        "frozen": last.frozen if last else None,
+        **(_last(last, now) if last else {}),
         "copies": [{"id": each.id, "source": each.source, "uuid": each.uuid, "copied": utc(each.at), "verified": utc(each.verified_at)} for each in copies],
         **_automatic_standby(store, record),
     }
+
+
+def _last(copy: Copy, now: float) -> dict[str, t.Any]:
+    facts = {"copy_id": copy.id, "copied": utc(copy.at), "age_seconds": round(now - copy.at, 1), "duration_seconds": copy.seconds}
+    return {**facts, "sent_bytes": copy.bytes, "mode": copy.mode, "frozen": copy.frozen}
 
 
 def _automatic_standby(store: io_copies.CopyStore, record: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
@@ -157,9 +155,5 @@ def _last_failure(vm_id: str) -> str | None:
 
 
 def _ended(ended: Ended) -> dict[str, t.Any]:
-    unknown = dict.fromkeys((
-        "standby", "interval_seconds", "phase", "reason", "kept_off", "problem", "copy_id", "copied", "age_seconds", "duration_seconds", "sent_bytes",
-        "used_bytes", "mode", "frozen", "automatic", "automatic_problem", "taken_over",
-    ))  # fmt: skip
     known = {"id": ended.id, "cluster": ended.cluster, "part": ENDED, "state": ENDED, "former_standbys": [], "copies": []}
-    return {**known, **unknown, "key_accepted_by": list(ended.machines), "public_key": ended.public_key}
+    return {**_UNKNOWN, **known, "key_accepted_by": list(ended.machines), "public_key": ended.public_key}

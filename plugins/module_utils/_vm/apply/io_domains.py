@@ -247,9 +247,10 @@ class DomainHost:
             if _active(domain):
                 domain.destroy()
 
-    def undefine(self, uuid: str) -> None:
+    def undefine(self, uuid: str, keep: bool = False) -> None:
         """Undefine a domain with its NVRAM, saved state and snapshot records; its disks are kept.
 
+        :arg keep: also its NVRAM and the state of its TPM.
         :raises BackendError: it still exists afterwards.
         """
         record = self.domain(uuid)
@@ -260,8 +261,9 @@ class DomainHost:
         flags = (
             libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
             | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
-            | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
             | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
+            # older versions never remove the state of the TPM
+            | (libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | getattr(libvirt, "VIR_DOMAIN_UNDEFINE_KEEP_TPM", 0) if keep else libvirt.VIR_DOMAIN_UNDEFINE_NVRAM)
         )
         with libvirt_errors("cannot undefine"):
             try:

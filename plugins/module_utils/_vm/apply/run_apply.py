@@ -256,10 +256,11 @@ class Applier:
                 run_volumes.apply(work.steps, done)
             work.host.undefine(work.uuid)
             done.append(plan_domain.UNDEFINE)
-            if not urllib.parse.urlsplit(work.host.uri).netloc and os.path.exists(os.path.join(self.request.records_path, f"{work.uuid}.json")):
-                from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+            gone = self.request.remove_disks and not run_work.need(work.steps).notices
+            if gone and not urllib.parse.urlsplit(work.host.uri).netloc and os.path.exists(os.path.join(self.request.records_path, f"{work.uuid}.json")):
+                from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import run_owner
 
-                io_owner.removed(work.uuid)
+                run_owner.removed(work.uuid)
 
     def _start(self, work: run_work.Work, done: list[str]) -> None:
         work.host.start(work.uuid)

@@ -30,6 +30,7 @@ HOME = pathlib.Path("/etc/reduced.footprint/vms")
 #: Without it the folder was not written by this collection, or cannot be read.
 PRESENT = ".present"
 PERMITS = RUN / "standby"
+_NONE = Record("", "", "", "")
 # content of a permit
 _DUE = "start\n"
 
@@ -107,13 +108,6 @@ def forget(uuid: str) -> None:
         sync_path(HOME)
 
 
-def removed(uuid: str) -> None:
-    """After the removal of a VM: forget its record, because one that is created again has nothing to do with its epochs; with a guard it is kept."""
-    record = known(uuid)
-    if record is not None and record.start == FREE:
-        forget(uuid)
-
-
 def write(record: Record) -> None:
     """Store a record durably."""
     prepare()
@@ -150,8 +144,7 @@ def is_guarded(uuid: str) -> bool:
 
     :raises BackendError: that is not known.
     """
-    record = known(uuid)
-    return record is not None and record.start == ASK
+    return (known(uuid) or _NONE).start == ASK
 
 
 def is_clustered(uuid: str) -> bool:
@@ -159,8 +152,7 @@ def is_clustered(uuid: str) -> bool:
 
     :raises BackendError: that is not known.
     """
-    record = known(uuid)
-    return record is not None and record.start == CLUSTER
+    return (known(uuid) or _NONE).start == CLUSTER
 
 
 def admit(record: Record) -> None:

@@ -17,6 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import (
     ARRIVED,
     FORMER,
+    FREE,
     INCOMING,
     LIVE,
     MOVE,
@@ -113,6 +114,12 @@ def _arrives(old: Record, event: Event) -> bool:
     return given.operation.step == ARRIVED and old.operation.step == STOPPED or given.operation.step == LIVE and event.complete
 
 
+def _is_newer(old: Record, event: Event) -> bool:
+    # of a return
+    asking = event.answers.get(event.here)
+    return asking is None or asking.epoch < old.epoch
+
+
 def _is_here(old: Record, event: Event) -> bool:
     return old.operation is not None and (old.operation.step == ARRIVED or old.operation.step == LIVE and event.complete)
 
@@ -135,6 +142,10 @@ def _begun(old: Record, event: Event) -> Record:
         # repeated
         return old
     return old._replace(operation=Operation(MOVE, event.token, event.to, event.here, LIVE if event.live else ""), at=event.at)
+
+
+def _asked_back(old: Record, event: Event) -> Record:
+    return old._replace(operation=Operation(MOVE, event.token, event.here, event.here), at=event.at)
 
 
 def _received(old: Old, event: Event) -> Record:
@@ -175,6 +186,7 @@ BEFORE = Condition(
 UNFINISHED = Condition(
     "step", lambda old, event: old.operation.step != ARRIVED and not event.complete, "all data of {vm} are here.", "Discard them first, if its source keeps it."
 )
+NEWER = Condition("epoch", _is_newer, "{vm} was created here after it had been moved.", "Find out which of the two is valid.")
 OFF = Condition("running", lambda old, event: event.running is False, "{vm} runs here, or that cannot be read.", "Shut it down, or repair libvirt.")
 SAME = Condition("token", lambda old, event: old.token == event.token, "another move of {vm} is under way, or none.", "Run again.")
 ARRIVES = Condition("destination", _arrives, "{holder} does not answer that all data of {vm} arrived.", "Run again.")
@@ -194,7 +206,7 @@ HERE = Condition("data", _is_here, "not all data of {vm} are here.", "Wait for i
 #: A row for each event and roles; the tests remove each condition and find what happens without it.
 TABLE: tuple[Row, ...] = (
     # the owner
-    Row("begun", (OWNER,), (), _begun),
+    Row("begun", (OWNER,), (NEWER,), _begun),
     Row("stopped", (OWNER,), (OFF,), lambda old, event: _with_step(old, STOPPED)),
     Row("cancelled", (OWNER,), (), _ended),
     Row("handed over", (OWNER,), (ARRIVES,), lambda old, event: old._replace(role=FORMER, to=old.operation.to, at=event.at)),
@@ -206,10 +218,12 @@ TABLE: tuple[Row, ...] = (
     Row("taken", (INCOMING,), (HANDED, HERE), lambda old, event: _next(old, event, old.epoch, f"handed over by {old.operation.by}")),
     Row("discarded", (INCOMING,), (KEPT,), _discarded),
     # the way back, to the former owner
-    Row("asked back", (FORMER,), (ELSEWHERE,), lambda old, event: old._replace(operation=Operation(MOVE, event.token, event.here, event.here), at=event.at)),
+    Row("asked back", (FORMER,), (ELSEWHERE, KEPT_HERE), _asked_back),
     Row("taken", (FORMER,), (HANDED_BACK,), lambda old, event: _next(old, event, event.answers[old.to].epoch, f"handed over by {old.to}")),
     # the one that is named would be of the epoch after that of this machine
     Row("taken over", (FORMER,), (NAMED, KEPT_HERE), lambda old, event: _next(old, event, old.epoch + 1, f"{event.lost} was named as lost")),
+    # with its disks: one that is created again has nothing to do with its epochs; a guard is kept until the copies end
+    Row("removed", (OWNER,), (), lambda old, event: old._replace(epoch=0) if old.start != FREE else None),
     # its standby has started it from a copy; a new VM has replaced it
     Row("learned", (NONE, OWNER, INCOMING, FORMER), (), lambda old, event: _left(old, event, Operation(TAKEOVER, "", event.to))),
     Row("replaced", (NONE, OWNER, INCOMING, FORMER), (), _left),

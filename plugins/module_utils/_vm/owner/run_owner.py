@@ -27,3 +27,12 @@ def change(uuid: str, event: Event, *, owner: Record | None = None) -> Record | 
     elif new != old:
         io_owner.write(new)
     return new
+
+
+def removed(uuid: str) -> None:
+    """Forget a VM that was removed with its disks. While disks are kept, the record is: they can return to the former host, and nothing older replaces them.
+
+    :raises FootprintError: as :func:`change`.
+    """
+    if io_owner.known(uuid) is not None:
+        change(uuid, Event("removed"))

@@ -28,8 +28,8 @@ VM = {
     "items": [TOP.as_dict(), BASE.as_dict(), NVRAM.as_dict()], "sizes": {BASE.path: 100, TOP.path: 300}, "host": HOST,
 }
 THERE = {
-    "name": "metal3", "arch": "x86_64", "state": None, "tools": {"rsync": "/r", "qemu-img": "/q"}, "memory_available": 4096, "bridges": ["br-admin"],
-    "links": [], "existing": {}, "arrived": [], "half": {}, "reason": None, "domain": None, "name_taken": None, "macs_taken": {}, "networks": {"net": True},
+    "name": "metal3", "arch": "x86_64", "state": None, "owns": False, "tools": {"rsync": "/r", "qemu-img": "/q"}, "memory_available": 4096,
+    "bridges": ["br-admin"], "links": [], "existing": {}, "arrived": [], "half": {}, "reason": None, "domain": None, "name_taken": None, "macs_taken": {}, "networks": {"net": True},
     "host": {**HOST, "uuid": "b", "name": "metal3"}, "pools": {POOL: {"name": "default", "available": 1000}}, "machine": None, "cpu": None,
 }
 
@@ -70,6 +70,7 @@ def test_nothing_in_the_way():
         ({}, {"domain": {"name": "c1", "state": "shutdown", "active": False}}, "already exists at the destination (c1"),
         ({}, {"domain": {"name": "c1", "state": "running", "active": True}, "state": "arriving"}, "already exists at the destination (c1"),
         ({}, {"state": "moved", "to": "metal1", "domain": {"name": "c1", "state": "shutdown", "active": False}}, "still has the old copy"),
+        ({}, {"owns": True}, "has a record that it has the VM"),
         ({}, {"existing": {TOP.path: 1}, "state": "arriving"}, f"{TOP.path} already exists at the destination"),
         ({}, {"existing": {TOP.path: 1}}, f"{TOP.path} already exists at the destination"),
         ({}, {"existing": {BASE.path: 99}}, "different content"),

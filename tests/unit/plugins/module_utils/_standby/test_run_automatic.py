@@ -12,14 +12,15 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_machine import Machine
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_cluster, io_store, run_automatic, xml_cib
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Job, Voter, job_data
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Job, job_data
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import CONFIRMED, MOVED, MOVING, Record
 from tests.support.records import away
 
 UUID = "6a1f3c6e-0000-4000-8000-000000000001"
-METAL2 = Voter("metal2", "192.0.2.12", 22, ("ssh-ed25519 AAAA",))
+METAL2 = Machine("metal2", "192.0.2.12", 22, ("ssh-ed25519 AAAA",))
 JOB = Job("m", "lab", "m", UUID, "qemu:///system", METAL2, (METAL2._replace(name="w1"),), 900, 2, 0, "metal1", automatic=True)
 EMPTY = '<cib epoch="1"><configuration><crm_config/><resources/><constraints/></configuration></cib>'
 PARAMS = {"id": "m", "cluster": "lab"}

@@ -14,14 +14,15 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_machine import Machine
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_store, run_guard
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Job, Voter, job_data
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Job, job_data
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ASK, MOVED, MOVING, Record
 from tests.support.records import TAKEN, away
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHV0dHRlcm5vbnNlbnNlYnV0MzJieXRlc2xvbmchIQ"
-JOB = Job("m", "lab", "lab-m", "u", "qemu:///system", Voter("metal2", "192.0.2.12", 22, (KEY,)), (), 900, 2, 0, "metal1")
+JOB = Job("m", "lab", "lab-m", "u", "qemu:///system", Machine("metal2", "192.0.2.12", 22, (KEY,)), (), 900, 2, 0, "metal1")
 
 
 class Host:

@@ -17,6 +17,7 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._keys import run_one_time_key
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_machine import Machine
 from ansible_collections.reduced.footprint.plugins.module_utils._service.io_service_host import ServiceHost
 from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_files import UnitFound
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import (
@@ -28,7 +29,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
     run_standby,
     run_standby_info,
 )
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, Job, Voter, job_data, parse_job
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, Job, job_data, parse_job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner, run_hook
 
@@ -36,7 +37,7 @@ from tests.support.control_node import ROOT
 from tests.support.records import away
 
 STANDBY = {"name": "metal2", "host": "192.0.2.12", "port": 22, "host_keys": ["ssh-ed25519 AAAA"]}
-JOB = Job("m", "blue", "blue-m", vm_uuid("blue", "m"), "qemu:///system", Voter("metal2", "192.0.2.12", 22, ("ssh-ed25519 AAAA",)), (), 900, 2, 0, "metal1")
+JOB = Job("m", "blue", "blue-m", vm_uuid("blue", "m"), "qemu:///system", Machine("metal2", "192.0.2.12", 22, ("ssh-ed25519 AAAA",)), (), 900, 2, 0, "metal1")
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +106,7 @@ def test_copies_of_another_vm_are_not_received():
     assert [each.uuid for each in store.copies()] == [JOB.uuid]
 
 
-METAL3 = Voter("metal3", "192.0.2.13", 22, ("ssh-ed25519 AAAA",))
+METAL3 = Machine("metal3", "192.0.2.13", 22, ("ssh-ed25519 AAAA",))
 
 
 def test_earlier_standbys_are_known_until_their_copies_are_removed():

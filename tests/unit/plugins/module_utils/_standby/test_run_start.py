@@ -17,16 +17,17 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_machine import Machine
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, plan_standby, run_agent, run_guard
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import run_standby, run_start, run_taken
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, CopyDisk, Job, Voter, job_data
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, CopyDisk, Job, job_data
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING, CONFIRMED, MOVED
 from tests.support.records import away
 
 UUID = "6a1f3c6e-0000-4000-8000-000000000001"
 COPY = Copy("20261124T100001Z", "m", UUID, "m", "metal1", 1.0, 1.0, False, "full", 1, 1.0, "<domain/>", {}, True, ())
-STANDBY, WITNESS = Voter("metal2", "192.0.2.12", 22, ()), Voter("w", "192.0.2.13", 22, ())
+STANDBY, WITNESS = Machine("metal2", "192.0.2.12", 22, ()), Machine("w", "192.0.2.13", 22, ())
 JOB = Job("m", "lab", "m", UUID, "qemu:///system", STANDBY, (WITNESS,), 900, 2, 0, "metal1")
 
 
@@ -40,7 +41,6 @@ class Host:
         return self
 
     def __exit__(self, *unused: t.Any) -> None: ...
-
     def domain(self, _uuid: str) -> t.Any:
         return self.record
 

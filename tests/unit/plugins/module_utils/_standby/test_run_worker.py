@@ -14,12 +14,13 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_machine import Machine
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_store, run_worker
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import COPIED, FAILED, Job, Voter
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import COPIED, FAILED, Job
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from tests.support.records import TAKEN, away
 
-JOB = Job("m", "lab", "m", "u", "qemu:///system", Voter("metal2", "192.0.2.12", 22, ()), (), 900, 2, 0, "metal1")
+JOB = Job("m", "lab", "m", "u", "qemu:///system", Machine("metal2", "192.0.2.12", 22, ()), (), 900, 2, 0, "metal1")
 STARTED = run_worker.VmStarted("the VM was started during the copy.")
 
 

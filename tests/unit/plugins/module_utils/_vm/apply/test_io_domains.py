@@ -9,6 +9,7 @@ from __future__ import annotations
 import subprocess
 import types
 import typing as t
+from unittest import mock
 
 import libvirt
 import pytest
@@ -45,6 +46,16 @@ def test_a_domain_goes_through_its_life(host: DomainHost) -> None:
     assert host.domain(UUID).state == "shutdown"
     host.undefine(UUID)
     assert host.domain(UUID) is None
+
+
+@pytest.mark.parametrize(("keep", "flags"), [(False, 1 | 2 | 4 | 16), (True, 1 | 2 | 8 | 16 | 64)])
+def test_the_nvram_and_the_tpm_of_kept_disks_are_kept(host: DomainHost, monkeypatch: pytest.MonkeyPatch, keep: bool, flags: int) -> None:
+    domain = mock.Mock()
+    monkeypatch.setattr(host, "_lookup", lambda uuid: domain)
+    with pytest.raises(BackendError, match="still exists"):
+        host.undefine(UUID, keep)
+    # VIR_DOMAIN_UNDEFINE_…: MANAGED_SAVE 1, SNAPSHOTS_METADATA 2, NVRAM 4, KEEP_NVRAM 8, CHECKPOINTS_METADATA 16, TPM 32, KEEP_TPM 64
+    domain.undefineFlags.assert_called_once_with(flags)
 
 
 def test_redefining_a_running_domain_leaves_what_runs(host: DomainHost) -> None:

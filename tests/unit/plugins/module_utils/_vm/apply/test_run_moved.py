@@ -148,9 +148,22 @@ def test_info_distinguishes_copies(host: Host) -> None:
     assert {vm["moved"] for vm in read_vms(InfoRequest(uri=URI, records_path=str(host.notes)))} == {None}
 
 
-def test_a_removed_vm_leaves_no_record(host: Host) -> None:
-    """One that is created again begins with the first epoch."""
+def test_the_record_of_a_removed_vm_is_forgotten_with_its_disks(host: Host) -> None:
+    """One that is created again begins with the first epoch; disks that are kept are those of the epoch in the record, and can return to its former host."""
+    uuid = vm_uuid("lab", "away")
+    owner = away("moved", "metal2", "away", uuid)._replace(role="owner", epoch=2, operation=None)
     host.run()
-    io_owner.write(away("moved", "metal2", "away", vm_uuid("lab", "away"))._replace(role="owner", operation=None))
-    assert host.run([AWAY], state="absent", check=True).vms[0].changed and io_owner.known(vm_uuid("lab", "away")) is not None
-    assert host.run([AWAY], state="absent").vms[0].changed and io_owner.known(vm_uuid("lab", "away")) is None
+    io_owner.write(owner)
+    assert host.run([AWAY], state="absent").vms[0].changed and io_owner.known(uuid) == owner
+    assert host.run([AWAY]).vms[0].changed and io_owner.known(uuid) == owner
+    options: dict[str, t.Any] = {"state": "absent", "remove_disks": True, "pool": "default-pool"}
+    assert host.run([AWAY], check=True, **options).vms[0].changed and io_owner.known(uuid) == owner
+    assert host.run([AWAY], **options).vms[0].changed and io_owner.known(uuid) is None
+
+
+def test_the_record_is_kept_with_a_disk_that_is_kept(host: Host) -> None:
+    uuid = vm_uuid("lab", "away")
+    host.run([dict(AWAY, disks=[{"size": "1 MiB", "protected": True}])], pool="default-pool")
+    io_owner.write(away("moved", "metal2", "away", uuid)._replace(role="owner", operation=None))
+    removed = host.run([AWAY], state="absent", remove_disks=True, pool="default-pool").vms[0]
+    assert removed.state == "absent" and removed.error is None and io_owner.known(uuid) is not None

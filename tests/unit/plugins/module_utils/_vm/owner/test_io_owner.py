@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner, run_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ASK, FORMER, Record
 
 RECORD = Record("lab", "m", "u", "lab-m")
@@ -71,11 +71,16 @@ def test_the_vms_of_other_hosts_are_listed_even_if_their_record_is_damaged():
         io_owner.read_all()
 
 
-def test_the_record_of_a_removed_vm_is_forgotten_unless_it_is_guarded():
+def test_the_record_of_a_removed_vm_ends_with_its_guard():
+    """Copies end after the removal of their VM; what would stay then refuses a VM of that name that is moved here later."""
     io_owner.RUN.mkdir()
-    io_owner.write(RECORD._replace(epoch=3))
-    io_owner.removed("u")
-    assert io_owner.known("u") is None
+    io_owner.write(RECORD._replace(epoch=3, to="metal1", proof="handed over by metal2"))
     io_owner.guard(RECORD, permitted=True)
-    io_owner.removed("u")
+    run_owner.removed("u")
     assert io_owner.is_guarded("u")
+    assert io_owner.release("u") and io_owner.known("u") is None
+    # without a guard at once; again without a record
+    io_owner.write(RECORD._replace(epoch=3))
+    run_owner.removed("u")
+    run_owner.removed("u")
+    assert io_owner.known("u") is None

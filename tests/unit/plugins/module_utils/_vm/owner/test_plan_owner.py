@@ -68,6 +68,8 @@ def test_its_own_guard_is_kept_by_each_machine():
         (ARRIVING, Event("discarded", answers={}), "kept"),
         (MOVING._replace(role=FORMER, to="metal2"), Event("confirmed", answers={}), "owner"),
         (MOVING._replace(role=FORMER, to="metal2"), Event("asked back", answers={}), "owner"),
+        (HERE._replace(role=FORMER, to="metal2"), Event("asked back", answers={"metal2": HERE._replace(epoch=2)}), "data"),
+        (HERE._replace(epoch=0), Event("begun", here="metal2", to="metal2", answers={"metal2": MOVING._replace(role=FORMER)}), "epoch"),
         (MOVING._replace(role=FORMER, to="metal2"), Event("taken", answers={}), "handed over"),
         (HERE, Event("stopped", running=None), "running"),
         (None, Event("taken"), "role"),
