@@ -7,8 +7,11 @@
 from __future__ import annotations
 
 import base64
+import http.server
+import json
 import pathlib
 import re
+import threading
 import typing as t
 
 import pytest
@@ -106,6 +109,52 @@ def test_what_deploys_a_service_without_differences(tmp_path: pathlib.Path, sett
     required = [call["arguments"]["users"][0]["require_tls"] for call in calls if call["name"] == "galera_schema"]
     assert required == ([True, True] if settled else [False, True, False, True])
     assert ("changed=2" in output) != settled, output
+
+
+class _Healthy(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *args: t.Any) -> None:
+        """Write nothing."""
+
+
+@pytest.mark.parametrize("fixes", [[], ["set the mode of /etc/keystone/fernet-keys/0 to 0600"]], ids=["same", "another mode"])
+def test_what_deploys_keystone_without_differences(tmp_path: pathlib.Path, fixes: list[str]) -> None:
+    control = ControlNode(tmp_path, "galera_info", "galera_schema", "keystone_keys_info", "keystone_keys", "keystone_bootstrap", "service_files")
+    repository = {"fingerprints": {"0": "a", "1": "b"}, "primary": 1, "finished": True, "contents": {"0": "A", "1": "B"}}
+    for host in ("metal1", "metal2"):
+        control.answers[f"service_files {host} check"] = {"changed": False, "actions": []}
+        control.answers[f"keystone_keys_info {host}"] = {"repository": {**repository, "fixes": fixes if host == "metal2" else []}}
+        control.answers[f"keystone_keys {host}"] = {"changed": bool(fixes)}
+    control.answers["galera_info metal1"] = {"galera": {"running": True, "standalone": False, "certificate_names": ["192.0.2.20"]}}
+    control.answers.update({"galera_schema metal1": {"changed": False}, "keystone_bootstrap metal1": {"changed": False}})
+    control.more = {host: {**HERE, "ansible_host": address} for host, address in (("metal1", "192.0.2.11"), ("metal2", "192.0.2.12"))}
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Healthy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    names = ("fernet", "credential")
+    fixed = {
+        "__keystone_url": f"http://127.0.0.1:{server.server_address[1]}", "__keystone_unit_files": [], "__keystone_files": [],
+        "__keystone_repositories": [{"name": name, "path": f"/{name}", "most": 3, "keep": 0} for name in names],
+    }  # fmt: skip
+    given = {
+        "keystone_group": "virt", "keystone_database_group": "virt", "keystone_database_address": "192.0.2.20", "keystone_database_password": "p",
+        "keystone_admin_password": "p", "keystone_public_url": "https://192.0.2.20:5000/v3", "__packages_there": {"keystone": "2:27.0"},
+        "__keystone_unit": "keystone.service",
+    }  # fmt: skip
+    role = {"ansible.builtin.include_role": {"name": "reduced.footprint.keystone", "tasks_from": "serve"}}
+    code, output = control.play([role], "virt", "-e", json.dumps(fixed), **given)
+    server.shutdown()
+    server.server_close()
+    found = [(call["name"], call["host"]) for call in control.calls()]
+    assert code == 0, output
+    once = [("galera_info", "metal1"), ("galera_schema", "metal1"), ("keystone_bootstrap", "metal1")]
+    keys = [("keystone_keys_info", host) for host in ("metal1", "metal2") for _name in names]
+    # the leader, then the other one
+    keys += [("keystone_keys", "metal1"), ("keystone_keys_info", "metal1"), ("keystone_keys", "metal2")] * 2 if fixes else []
+    assert sorted(found) == sorted([*once, *keys, ("service_files", "metal1"), ("service_files", "metal2")]), found
+    assert [call["arguments"]["users"][0]["require_tls"] for call in control.calls("galera_schema")] == [True]
 
 
 @pytest.mark.parametrize(("text", "ended"), [('{"mark": "m1", "schema": 1}\n', "skipping"), ('{"mark": "m2", "schema": 1}\n', "changed"), ("", "changed")])

@@ -32,7 +32,7 @@ def decided(role: str, folder: pathlib.Path, seen: dict[str, t.Any]) -> tuple[in
     control.answers = {"galera_info metal2": {"galera": seen}}
     tasks: list[t.Any] = [{"ansible.builtin.include_role": {"name": f"reduced.footprint.{role}", "tasks_from": "database", "public": True}}]
     tasks.append({"ansible.builtin.debug": {"msg": f"TLS: {{{{ __{role}_database_tls }}}}"}})
-    code, output = control.play(tasks, "metal2", "-e", f"__{role}_database_ca={folder}/ca.pem", **GIVEN[role], **HERE)
+    code, output = control.play(tasks, "metal2", "-e", f"__openstack_service_database_ca={folder}/ca.pem", **GIVEN[role], **HERE)
     return code, " ".join(output.split())
 
 

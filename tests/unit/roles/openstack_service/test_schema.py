@@ -16,7 +16,7 @@ import yaml
 from tests.support.control_node import HERE, ROOT, ControlNode
 
 MIGRATE = yaml.safe_load((ROOT / "roles/openstack_service/tasks/schema.yml").read_text("utf-8"))
-KEYSTONE = yaml.safe_load((ROOT / "roles/keystone/tasks/serve.yml").read_text("utf-8"))
+KEYSTONE = yaml.safe_load((ROOT / "roles/keystone/tasks/schema.yml").read_text("utf-8"))
 NO_DATABASE = {
     name: yaml.safe_load((ROOT / "roles" / role / "vars/main.yml").read_text("utf-8"))[name]
     for role, name in (("openstack_service", "__openstack_service_no_database"), ("keystone", "__keystone_no_database"))
@@ -75,7 +75,7 @@ exit 1'''
     tasks = [task for task in (MIGRATE if service == "nova" else KEYSTONE) if task["name"] in ("Migrate the tables", "Migrate the database schema")]
     code, output = control.play(
         tasks, "metal2", openstack_service_definition={"schema": {"commands": [["nova-manage", "api_db", "sync"]]}}, __openstack_service_user="nova",
-        __openstack_service_first="metal2", __openstack_service_schema={"changed": True}, __keystone_first="metal2", __keystone_tables={"rc": 2},
+        __openstack_service_first="metal2", __openstack_service_schema={"changed": True}, __keystone_first="metal2",
         __openstack_service_pause=0, __keystone_pause=0, **NO_DATABASE, **HERE,
     )  # fmt: skip
     assert (code == 0) == (ends and tries > 1), output
