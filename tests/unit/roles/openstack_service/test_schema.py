@@ -41,7 +41,7 @@ def migrated(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, codes: dict[
         "openstack_service_ca": "", "openstack_service_database_group": "virt", "__packages_there": {"nova-api": "1.0"}, **HERE,
     }  # fmt: skip
     # not the role's own values
-    fixed = {"__openstack_service_marker": str(folder / "once/nova.schema"), "__openstack_service_pause": 0, **given}
+    fixed = {"__openstack_service_marker": str(folder / "once/nova.schema"), "__openstack_service_pause": 0, "__openstack_service_files": [], **given}
     role = {"ansible.builtin.include_role": {"name": "reduced.footprint.openstack_service", "tasks_from": "deploy"}}
     code, output = control.play([role], host, "-e", json.dumps(fixed), **variables)
     ran = (folder / "ran").read_text("utf-8").splitlines() if (folder / "ran").exists() else []
