@@ -67,7 +67,8 @@ def service(name: str, **keys: t.Any) -> dict[str, t.Any]:
 
 GIVEN: dict[str, t.Any] = {
     "openstack_service_ca": "", "openstack_service_database_address": "192.0.2.20", "openstack_service_database_group": "virt",
-    "openstack_service_keystone_group": "virt", "openstack_service_rabbitmq_group": "virt", "keystone_admin_password": "x", "__packages_there": {"dpkg": "1.22"}, **HERE,
+    "openstack_service_keystone_group": "virt", "openstack_service_rabbitmq_group": "virt", "keystone_admin_password": "x",
+    "__packages_there": {"dpkg": "1.22"}, **HERE,
 }  # fmt: skip
 
 
