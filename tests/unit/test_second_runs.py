@@ -35,14 +35,17 @@ def fixture_control(tmp_path: pathlib.Path) -> ControlNode:
     return ControlNode(tmp_path)
 
 
-@pytest.mark.parametrize(("missing", "ended"), [([], "skipping"), (["reduced-footprint-missing"], "ok")])
-def test_apt_is_asked_only_for_missing_packages(control: ControlNode, tmp_path: pathlib.Path, missing: list[str], ended: str) -> None:
+@pytest.mark.parametrize(("missing", "ended"), [([], []), (["reduced-footprint-missing"], ["ok"] * 2)])
+def test_apt_is_asked_only_for_missing_packages(control: ControlNode, tmp_path: pathlib.Path, missing: list[str], ended: list[str]) -> None:
     folder = ROOT / "roles/packages/tasks"
-    tasks = [task for task in yaml.safe_load((folder / "main.yml").read_text("utf-8")) if task["name"] != "Repair apt and install the packages"]
+    tasks = yaml.safe_load((folder / "main.yml").read_text("utf-8"))
     (tmp_path / "installed.yml").write_text((folder / "installed.yml").read_text("utf-8"), "utf-8")
+    # without its repair, which updates the package lists
+    install = [task for task in yaml.safe_load((folder / "install.yml").read_text("utf-8")) if task["name"] != "Repair apt and install the packages"]
+    (tmp_path / "install.yml").write_text(yaml.safe_dump(install), "utf-8")
     code, output = control.play(tasks * 2, "metal2", "--check", **HERE, packages_names=["dpkg", "bash", *missing])
     found = results(output)
-    assert code == 0 and found["Install the packages"] == [ended] * 2, output
+    assert code == 0 and found.get("Install the packages", []) == ended, output
     # it knows them from the first time
     assert found["List the installed packages"] == ["ok"], output
 
