@@ -60,6 +60,10 @@ repository:
     written:
       description: Mapping of number to modification time of the file (UTC).
       type: dict
+    fixes:
+      description: What has to be fixed, owners and modes of the directory and the keys.
+      type: list
+      elements: str
     contents:
       description: Mapping of number to key.
       returned: when O(secrets=true)
@@ -69,6 +73,7 @@ repository:
     primary: 1
     finished: true
     written: {"0": "2026-01-01T00:00:00Z", "1": "2026-01-01T00:00:00Z"}
+    fixes: []
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 

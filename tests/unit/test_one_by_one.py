@@ -31,7 +31,7 @@ def test_no_member_of_rabbitmq_is_restarted_after_one_that_failed(tmp_path: path
 
 
 @pytest.mark.parametrize(
-    "role, path, included", [("openstack_service", "deploy.yml", "restart.yml"), ("keystone", "serve.yml", "renew.yml")], ids=["openstack_service", "keystone"]
+    "role, path, included", [("openstack_service", "apply.yml", "restart.yml"), ("keystone", "apply.yml", "renew.yml")], ids=["openstack_service", "keystone"]
 )
 def test_no_member_of_an_api_is_restarted_after_one_that_failed(role: str, path: str, included: str, tmp_path: pathlib.Path) -> None:
     # also in a play of the operator, without any_errors_fatal

@@ -7,8 +7,11 @@
 from __future__ import annotations
 
 import base64
+import http.server
+import json
 import pathlib
 import re
+import threading
 import typing as t
 
 import pytest
@@ -32,15 +35,17 @@ def fixture_control(tmp_path: pathlib.Path) -> ControlNode:
     return ControlNode(tmp_path)
 
 
-@pytest.mark.parametrize(("missing", "ended"), [([], "skipping"), (["reduced-footprint-missing"], "ok")])
-def test_apt_is_asked_only_for_missing_packages(control: ControlNode, tmp_path: pathlib.Path, missing: list[str], ended: str) -> None:
+@pytest.mark.parametrize(("missing", "ended"), [([], []), (["reduced-footprint-missing"], ["ok"] * 2)])
+def test_apt_is_asked_only_for_missing_packages(control: ControlNode, tmp_path: pathlib.Path, missing: list[str], ended: list[str]) -> None:
     folder = ROOT / "roles/packages/tasks"
-    # without the last one, which updates the package lists
-    tasks = yaml.safe_load((folder / "main.yml").read_text("utf-8"))[:-1]
+    tasks = yaml.safe_load((folder / "main.yml").read_text("utf-8"))
     (tmp_path / "installed.yml").write_text((folder / "installed.yml").read_text("utf-8"), "utf-8")
+    # without its repair, which updates the package lists
+    install = [task for task in yaml.safe_load((folder / "install.yml").read_text("utf-8")) if task["name"] != "Repair apt and install the packages"]
+    (tmp_path / "install.yml").write_text(yaml.safe_dump(install), "utf-8")
     code, output = control.play(tasks * 2, "metal2", "--check", **HERE, packages_names=["dpkg", "bash", *missing])
     found = results(output)
-    assert code == 0 and found["Install the packages"] == [ended] * 2, output
+    assert code == 0 and found.get("Install the packages", []) == ended, output
     # it knows them from the first time
     assert found["List the installed packages"] == ["ok"], output
 
@@ -48,25 +53,112 @@ def test_apt_is_asked_only_for_missing_packages(control: ControlNode, tmp_path: 
 def test_a_package_that_is_not_installed_completely_is_missing(control: ControlNode) -> None:
     keep = yaml.safe_load((ROOT / "roles/packages/tasks/installed.yml").read_text("utf-8"))[1]
     show = {"ansible.builtin.debug": {"msg": "there: {{ __packages_there | join(' ') }}."}}
-    listed = {"stdout_lines": ["ii  dpkg", "hi  held", "iU  unpacked", "iF  half", "rc  removed", "iHR broken"]}
+    listed = {"stdout_lines": ["ii  dpkg 1.22", "hi  held 2", "iU  unpacked 1", "iF  half 1", "rc  removed 1", "iHR broken 1"]}
     code, output = control.play([keep, show], "metal2", **HERE, __packages_listed=listed)
     assert code == 0 and "there: dpkg held." in output, output
     code, output = control.play([keep, show], "metal2", **HERE, __packages_listed={"failed": True, "msg": "no such program"})
     assert code == 0 and "there: ." in output, output
 
 
+def service(name: str, **keys: t.Any) -> dict[str, t.Any]:
+    """Return the task that deploys a service."""
+    schema = {"package": "dpkg", "commands": [["true"]]}
+    definition = {"name": name, "user": "root", "group": "virt", "units": [], "files": [], "packages": ["dpkg"], "schema": schema, **keys}
+    role = {"name": "reduced.footprint.openstack_service", "tasks_from": "deploy"}
+    return {"ansible.builtin.include_role": role, "vars": {"openstack_service_definition": definition}}
+
+
+GIVEN: dict[str, t.Any] = {
+    "openstack_service_ca": "", "openstack_service_database_address": "192.0.2.20", "openstack_service_database_group": "virt",
+    "openstack_service_keystone_group": "virt", "openstack_service_rabbitmq_group": "virt", "keystone_admin_password": "x",
+    "__packages_there": {"dpkg": "1.22"}, **HERE,
+}  # fmt: skip
+
+
 def test_a_recorded_version_is_not_recorded_again(control: ControlNode, tmp_path: pathlib.Path) -> None:
-    schema = [{"ansible.builtin.include_tasks": str(ROOT / "roles/openstack_service/tasks/schema.yml")}]
-    given: dict[str, t.Any] = {
-        "openstack_service_definition": {"schema": {"package": "dpkg", "commands": [["true"]]}}, "__openstack_service_first": "metal2",
-        "__openstack_service_marker": str(tmp_path / "once" / "marker"), "__openstack_service_schema": {"changed": False},
-        "__openstack_service_no_database": "none", "__openstack_service_pause": 1,
-        "__openstack_service_user": "root", **HERE,
+    fixed = json.dumps({"__openstack_service_marker": f"{tmp_path}/once/marker", "__openstack_service_files": []})
+    for ended in ("changed", None):
+        code, output = control.play([service("shop", accounts_of="none")], "metal2", "-e", fixed, **GIVEN)
+        found = results(output)
+        assert code == 0 and found.get("Migrate the tables", [None]) == [ended], output
+        assert found.get("Write the settings, enable and start the units", [None]) == [ended], output
+    assert (tmp_path / "once/marker").read_text("utf-8") == "1.22\n"
+
+
+@pytest.mark.parametrize("settled", [True, False])
+def test_what_deploys_a_service_without_differences(tmp_path: pathlib.Path, settled: bool) -> None:
+    control = ControlNode(tmp_path, "galera_info", "galera_schema", "keystone_service", "service_files", "stat")
+    seen = {"running": True, "standalone": False, "certificate_names": ["192.0.2.20"]}
+    for host in ("metal1", "metal2"):
+        differs = host == "metal2" and not settled
+        control.answers[f"service_files {host} check"] = {"changed": differs, "actions": ["write /etc/shop.conf"] if differs else []}
+        control.answers[f"service_files {host}"] = {"changed": True, "actions": [], "needs": {}}
+    for name in ("galera_schema", "keystone_service"):
+        control.answers[f"{name} metal1"] = {"changed": False, "actions": []}
+    control.answers["galera_info metal1"] = {"galera": seen}
+    control.more = {host: {**HERE, "ansible_host": address} for host, address in (("metal1", "192.0.2.11"), ("metal2", "192.0.2.12"))}
+    keys = {"database": {"names": ["shop"], "user": "shop", "password": "p"}, "account": {"name": "shop", "password": "p"}}
+    code, output = control.play([service("shop", **keys), service("bakery", **keys)], "virt", **GIVEN)
+    calls = control.calls()
+    assert code == 0, output
+    # one call for each member, and those of the first one for all; the state of the database is read once
+    apply = [] if settled else [("service_files", "metal2", False)]
+    require = [] if settled else [("galera_schema", "metal1", False)]
+    each = [("service_files", "metal1", True), ("service_files", "metal2", True), ("galera_schema", "metal1", False), ("keystone_service", "metal1", False)]
+    each += apply + require
+    expected = [("galera_info", "metal1", False), *each, *each]
+    found = [(call["name"], call["host"], call["check"]) for call in calls]
+    assert sorted(found) == sorted(expected), found
+    # the account must not require TLS before every member uses it
+    required = [call["arguments"]["users"][0]["require_tls"] for call in calls if call["name"] == "galera_schema"]
+    assert required == ([True, True] if settled else [False, True, False, True])
+    assert ("changed=2" in output) != settled, output
+
+
+class _Healthy(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *args: t.Any) -> None:
+        """Write nothing."""
+
+
+@pytest.mark.parametrize("fixes", [[], ["set the mode of /etc/keystone/fernet-keys/0 to 0600"]], ids=["same", "another mode"])
+def test_what_deploys_keystone_without_differences(tmp_path: pathlib.Path, fixes: list[str]) -> None:
+    control = ControlNode(tmp_path, "galera_info", "galera_schema", "keystone_keys_info", "keystone_keys", "keystone_bootstrap", "service_files")
+    repository = {"fingerprints": {"0": "a", "1": "b"}, "primary": 1, "finished": True, "contents": {"0": "A", "1": "B"}}
+    for host in ("metal1", "metal2"):
+        control.answers[f"service_files {host} check"] = {"changed": False, "actions": []}
+        control.answers[f"keystone_keys_info {host}"] = {"repository": {**repository, "fixes": fixes if host == "metal2" else []}}
+        control.answers[f"keystone_keys {host}"] = {"changed": bool(fixes)}
+    control.answers["galera_info metal1"] = {"galera": {"running": True, "standalone": False, "certificate_names": ["192.0.2.20"]}}
+    control.answers.update({"galera_schema metal1": {"changed": False}, "keystone_bootstrap metal1": {"changed": False}})
+    control.more = {host: {**HERE, "ansible_host": address} for host, address in (("metal1", "192.0.2.11"), ("metal2", "192.0.2.12"))}
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Healthy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    names = ("fernet", "credential")
+    fixed = {
+        "__keystone_url": f"http://127.0.0.1:{server.server_address[1]}", "__keystone_unit_files": [], "__keystone_files": [],
+        "__keystone_repositories": [{"name": name, "path": f"/{name}", "most": 3, "keep": 0} for name in names],
     }  # fmt: skip
-    steps = ("Migrate the tables", "Create the directory of completed steps", "Record the version")
-    for ended in ("changed", "skipping"):
-        code, output = control.play(schema, "metal2", **given)
-        assert code == 0 and {step: results(output)[step] for step in steps} == {step: [ended] for step in steps}, output
+    given = {
+        "keystone_group": "virt", "keystone_database_group": "virt", "keystone_database_address": "192.0.2.20", "keystone_database_password": "p",
+        "keystone_admin_password": "p", "keystone_public_url": "https://192.0.2.20:5000/v3", "__packages_there": {"keystone": "2:27.0"},
+        "__keystone_unit": "keystone.service",
+    }  # fmt: skip
+    role = {"ansible.builtin.include_role": {"name": "reduced.footprint.keystone", "tasks_from": "serve"}}
+    code, output = control.play([role], "virt", "-e", json.dumps(fixed), **given)
+    server.shutdown()
+    server.server_close()
+    found = [(call["name"], call["host"]) for call in control.calls()]
+    assert code == 0, output
+    once = [("galera_info", "metal1"), ("galera_schema", "metal1"), ("keystone_bootstrap", "metal1")]
+    keys = [("keystone_keys_info", host) for host in ("metal1", "metal2") for _name in names]
+    # the leader, then the other one
+    keys += [("keystone_keys", "metal1"), ("keystone_keys_info", "metal1"), ("keystone_keys", "metal2")] * 2 if fixes else []
+    assert sorted(found) == sorted([*once, *keys, ("service_files", "metal1"), ("service_files", "metal2")]), found
+    assert [call["arguments"]["users"][0]["require_tls"] for call in control.calls("galera_schema")] == [True]
 
 
 @pytest.mark.parametrize(("text", "ended"), [('{"mark": "m1", "schema": 1}\n', "skipping"), ('{"mark": "m2", "schema": 1}\n', "changed"), ("", "changed")])

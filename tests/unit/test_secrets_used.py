@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pathlib
 import re
@@ -60,7 +61,7 @@ def test_a_rolling_restart_generates_no_secrets() -> None:
     assert "tasks/secrets_used.yml" in [task.get("ansible.builtin.import_tasks") for task in play["tasks"]]
 
 
-@pytest.mark.parametrize("record", ["missing", "known", "unreadable", "unreadable here"])
+@pytest.mark.parametrize("record", ["missing", "known", "known before", "unreadable", "unreadable here"])
 def test_secrets_of_hosts_outside_the_run_count(record: str, tmp_path: pathlib.Path) -> None:
     control = ControlNode(tmp_path)
     tasks = yaml.safe_load((ROOT / "playbooks/tasks/secrets_used.yml").read_text("utf-8"))
@@ -69,7 +70,7 @@ def test_secrets_of_hosts_outside_the_run_count(record: str, tmp_path: pathlib.P
     tasks[1]["ansible.builtin.slurp"]["src"] = str(tmp_path / "mark")
     if record == "known":
         (tmp_path / "mark").write_text('{"mark": "a1", "schema": 1}\n', "utf-8")
-    elif record != "missing":
+    elif "unreadable" in record:
         # root reads any file, but no folder
         (tmp_path / ("missing" if "here" in record else "mark")).mkdir()
     (tmp_path / "used.yml").write_text(yaml.safe_dump(tasks), "utf-8")
@@ -80,13 +81,19 @@ def test_secrets_of_hosts_outside_the_run_count(record: str, tmp_path: pathlib.P
     (tmp_path / "host_vars").mkdir()
     for host in ("metal1", "metal2"):
         (tmp_path / f"host_vars/{host}.yml").write_text(f"ansible_connection: local\nansible_python_interpreter: {sys.executable}\n", "utf-8")
+    if record == "known before":
+        # an earlier play of this run has read it
+        read = {"content": base64.b64encode(b'{"mark": "a1", "schema": 1}\n').decode()}
+        with open(tmp_path / "host_vars/metal1.yml", "a", encoding="utf-8") as stream:
+            stream.write(f"__secrets_used: {json.dumps(read)}\n")
     (tmp_path / "host_vars/silent.yml").write_text("ansible_host: 127.0.0.1\nansible_port: 1\n", "utf-8")
     code, output = control.run(str(tmp_path / "play.yml"), "-i", "silent,", "-e", json.dumps({"footprint_secrets": str(tmp_path / "secrets")}))
     if "unreadable" in record:
         host = "metal2" if "here" in record else "metal1"
         assert code != 0 and f"The records of the secrets of {host} could not be read" in " ".join(output.split()), output
         assert not (tmp_path / "secrets").exists()
-    elif record == "known":
+    elif "known" in record:
+        assert ("=> (item=metal1)" in output) == (record == "known"), output
         assert code != 0 and "were deployed with the secrets of another directory" in output, output
         assert not (tmp_path / "secrets").exists()
     else:

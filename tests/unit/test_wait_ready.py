@@ -15,7 +15,7 @@ from tests.support.control_node import HERE, ROOT, ControlNode
 LOADER = "footprint-allow-lists.service loaded failed failed Load the allow-lists of the control plane's services"
 #: Prints the next line of a file for each list of failed units; the last one stays.
 SYSTEMCTL = r"""
-[ "$1" = is-system-running ] && { echo degraded; exit 1; }
+[ "$1" = is-system-running ] && { echo ${STATE:-degraded}; exit 1; }
 head -n 1 "$UNITS"
 [ "$(wc -l < "$UNITS")" -gt 1 ] && sed -i 1d "$UNITS"
 exit 0
@@ -44,3 +44,12 @@ def test_a_failed_unit_that_a_timer_starts_again_does_not_end_a_run(
     given = {"__wait_ready_timeout": 5, "__wait_ready_pause": 0, "__wait_ready_repairs": repairs}
     code, output = control.play([{"ansible.builtin.include_tasks": "ready.yml"}], **given, **HERE)
     assert (code == 0) == (not expected) and expected in " ".join(output.split()), output
+
+
+def test_a_running_machine_is_not_asked_for_failed_units(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    control = ControlNode(tmp_path)
+    control.program(monkeypatch, "systemctl", SYSTEMCTL)
+    monkeypatch.setenv("STATE", "running")
+    (tmp_path / "ready.yml").write_text((ROOT / "playbooks/tasks/wait_ready.yml").read_text("utf-8"), "utf-8")
+    code, output = control.play([{"ansible.builtin.include_tasks": "ready.yml"}], __wait_ready_timeout=5, **HERE)
+    assert code == 0 and "List the failed units" in output and "skipping" in output.partition("List the failed units")[2].partition("TASK")[0], output

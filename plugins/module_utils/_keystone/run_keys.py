@@ -78,6 +78,7 @@ def look(repository: KeyRepository, secrets: bool = False) -> dict[str, t.Any]:
         "primary": primary(marks),
         "finished": finished(marks),
         "written": {number: utc(when) for number, when in repository.written().items()},
+        "fixes": repository.tidy() if keys else (),
     }
     if secrets:
         found["contents"] = keys

@@ -6,7 +6,7 @@
 
 ``/healthcheck`` is for load balancers: 404 while the member is drained, so that it gets no new requests. ``/healthcheck/database`` answers
 200 only if the service reads its tables through the connection of its own configuration, and no row of the configured queries names a
-problem. It says why otherwise.
+problem. It says why otherwise, and whether the member is drained.
 
 The file in the environment variable ``FOOTPRINT_WSGI`` configures it; see the role ``openstack_service``.
 """
@@ -132,7 +132,9 @@ def checked(service: t.Any, drain: pathlib.Path, database: Database) -> t.Callab
         # the reason names accounts and hosts; clients of the load balancer, which sets this header, do not see it
         if path == "/healthcheck/database" and "HTTP_X_FORWARDED_PROTO" not in environ:
             problem = database.problem()
-            return answer(start, "503 Service Unavailable", problem) if problem else answer(start, "200 OK", "OK")
+            if problem:
+                return answer(start, "503 Service Unavailable", problem)
+            return answer(start, "200 OK", "OK, but drained" if drain.exists() else "OK")
         return t.cast(t.Iterable[bytes], service(environ, start))
 
     return application

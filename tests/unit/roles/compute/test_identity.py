@@ -13,8 +13,8 @@ import yaml
 
 from tests.support.control_node import HERE, ROOT, ControlNode
 
-BLOCK = yaml.safe_load((ROOT / "roles/compute/tasks/serve.yml").read_text("utf-8"))[0]["block"]
-NAMES = [task["name"] for task in BLOCK]
+TASKS = yaml.safe_load((ROOT / "roles/compute/tasks/start.yml").read_text("utf-8"))
+NAMES = [task["name"] for task in TASKS]
 WRITE = "Write the identity of the server in Nova"
 
 
@@ -23,7 +23,7 @@ def test_identity_is_written_before_the_first_start() -> None:
 
 
 def test_identity_depends_on_the_name_only_and_is_kept(tmp_path: pathlib.Path) -> None:
-    task = BLOCK[NAMES.index(WRITE)]
+    task = TASKS[NAMES.index(WRITE)]
     # the account is not on this machine
     task["ansible.builtin.copy"] = {key: value for key, value in task["ansible.builtin.copy"].items() if key not in ("owner", "group")}
     control = ControlNode(tmp_path)

@@ -142,6 +142,10 @@ def test_paths(wsgi: t.Any, tmp_path: pathlib.Path) -> None:
     assert get("/healthcheck/database", HTTP_X_FORWARDED_PROTO="https") == ("", b"service")
     (tmp_path / "drain").touch()
     assert get("/healthcheck")[0].startswith("404")
+    application = wsgi.checked(lambda environ, start: [b"service"], tmp_path / "drain", database(wsgi, {"version": [("a",)], "late %s": []}))
+    assert get("/healthcheck/database") == ("200 OK", b"OK, but drained\n")
+    (tmp_path / "drain").unlink()
+    assert get("/healthcheck/database") == ("200 OK", b"OK\n")
 
 
 def test_program_and_wrapper_are_loaded(wsgi: t.Any, tmp_path: pathlib.Path) -> None:

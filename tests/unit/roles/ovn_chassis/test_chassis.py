@@ -31,7 +31,7 @@ def connected(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, need: str, 
     role = {"ansible.builtin.include_role": {"name": "reduced.footprint.ovn_chassis", "tasks_from": "chassis"}}
     given = {
         "ovn_chassis_bridge_mappings": {"provider": "br-ex", "second": "br-b"}, "ovn_chassis_uplinks": {"br-ex": "eno2", "br-b": "br-admin"},
-        "ovn_database_group": "virt", "footprint_secrets": str(folder / "secrets"), "__ovn_chassis_program": {"stat": {"exists": True}},
+        "ovn_database_group": "virt", "footprint_secrets": str(folder / "secrets"), "__packages_there": {"ovn-host": "25.03"},
         **HERE,
     }  # fmt: skip
     (folder / "groups.yml").write_text(yaml.safe_dump({name: {"hosts": dict.fromkeys(hosts)} for name, hosts in groups.items()}), "utf-8")
