@@ -20,12 +20,15 @@ def test_only_a_server_with_differences_is_changed(tmp_path: pathlib.Path, actio
     control.answers = {"service_files metal2 check": {"changed": bool(actions), "actions": actions}}
     (tmp_path / "start.yml").write_text("[{debug: {msg: settings are applied}}]", "utf-8")
     tasks = yaml.safe_load((ROOT / "roles/compute/tasks/serve.yml").read_text("utf-8"))[0]["block"][-2:]
-    given = {"__compute_unit_files": [], "__compute_authorities": [], "__compute_files": [], "__compute_unit": "nova-compute.service", **HERE}
+    given = {"__compute_unit_files": [], "__compute_authorities": [], "__compute_files": [], "__compute_record": [{"path": "mapped"}],
+             "__compute_unit": "nova-compute.service", **HERE}  # fmt: skip
     code, output = control.play(tasks, **given)
     assert code == 0 and "changed=0" in output and ("settings are applied" in output) == bool(actions), output
     # a service that does not run is a difference
     (call,) = control.calls()
     assert call["check"] and call["arguments"]["units"][0]["started"]
+    # nor is one that was not mapped
+    assert call["arguments"]["files"] == [{"path": "mapped"}]
 
 
 @pytest.mark.parametrize("need, written", [("", False), ("restart", False), ("", True)], ids=["nothing", "of a killed run", "written"])
