@@ -198,7 +198,8 @@ def test_a_run_that_is_killed_keeps_the_database_down_for_some_minutes_only(lab:
     assert killed.rc < 0, killed.output[-4000:]
     assert all(lab.answers(host, ["test", "-e", RUN]) for host in SERVERS)
     kill(lab, *SERVERS)
-    eventually("a guard leaves the decision to the run", lambda: any("a run that restarts members" in state(lab, host)["step"]["reason"] for host in SERVERS), 120)
+    left = "a run that restarts members"
+    eventually("a guard leaves the decision to it", lambda: any(left in state(lab, host)["step"]["reason"] for host in SERVERS), 120)
     eventually("the cluster is whole", lambda: whole(lab), DEFERRED + SECONDS)
     has(lab, 1, 2, 3)
     again = lab.play("deploy_controllers", variables=galera)

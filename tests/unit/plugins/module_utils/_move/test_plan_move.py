@@ -29,7 +29,8 @@ VM = {
 }
 THERE = {
     "name": "metal3", "arch": "x86_64", "state": None, "owns": False, "tools": {"rsync": "/r", "qemu-img": "/q"}, "memory_available": 4096,
-    "bridges": ["br-admin"], "links": [], "existing": {}, "arrived": [], "half": {}, "reason": None, "domain": None, "name_taken": None, "macs_taken": {}, "networks": {"net": True},
+    "bridges": ["br-admin"], "links": [], "existing": {}, "arrived": [], "half": {}, "reason": None, "domain": None, "name_taken": None, "macs_taken": {},
+    "networks": {"net": True},
     "host": {**HOST, "uuid": "b", "name": "metal3"}, "pools": {POOL: {"name": "default", "available": 1000}}, "machine": None, "cpu": None,
 }
 

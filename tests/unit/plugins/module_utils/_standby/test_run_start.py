@@ -41,6 +41,7 @@ class Host:
         return self
 
     def __exit__(self, *unused: t.Any) -> None: ...
+
     def domain(self, _uuid: str) -> t.Any:
         return self.record
 
