@@ -1,7 +1,7 @@
 # Copyright (c) the reduced.footprint authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The inventory of a cloud on two servers and a laptop: a controller VM on each server, which is also a compute server.
+"""The inventory of a cloud on two or three servers and a laptop: a controller VM on each server, which is also a compute server.
 
 The laptop is the master first. After its migration into a VM it is the witness, with another name and its temporary address.
 """
@@ -17,6 +17,10 @@ from . import tunnels
 from .settings import Lab
 
 SERVERS = ("metal1", "metal2")
+# The server that joins later.
+THIRD = "metal3"
+# The number of each machine's tunnels.
+TUNNELS = {"metal1": 1, "metal2": 2, "witness1": 3, "metal3": 4}
 # A name for the laptop that is not the master any more.
 WITNESS = "witness1"
 # The server that the master's VM moves to, and the one that has its copy.
@@ -71,19 +75,22 @@ class Inventory:
         path.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
     def write(self, servers: t.Sequence[str] = SERVERS) -> None:
-        """Servers with a controller VM each; the laptop is the master."""
+        """Servers with a controller VM each, of the inventory that ``lab/lab up`` has written; the laptop is the master."""
 
         def nodes(content: dict[str, t.Any]) -> None:
             for name in set(SERVERS) - set(servers):
                 del content["servers"][name]
             for number, name in enumerate(servers, 1):
-                content["servers"][name]["vms"] = [{"id": f"controller{number}", **CONTROLLER}]
-                content["servers"][name].update(tunnels.variables(number))
+                server = content["servers"].setdefault(name, {"ansible_host": self.lab.machine(name).address, "roles": ["virt", "compute"]})
+                server["vms"] = [{"id": f"controller{number}", **CONTROLLER}]
+                server.update(tunnels.variables(TUNNELS[name]))
 
         def settings(content: dict[str, t.Any]) -> None:
             del content["footprint_components"]
             content.update(
                 footprint_cloud=True,
+                # a client of the queue in the tests
+                rabbitmq_allowed=[self.lab.host_address],
                 # instances whose networks have the same bridge as the admin network
                 ovn_chassis_bridge_mappings={"provider": "br-ex"},
                 ovn_chassis_uplinks={"br-ex": "br-admin"},
@@ -97,8 +104,12 @@ class Inventory:
         """The master is in a VM: add the laptop as the witness, and a copy of the VM on the other server."""
 
         def nodes(content: dict[str, t.Any]) -> None:
-            content["servers"][WITNESS] = {"ansible_host": self.lab.temporary_address, "roles": ["witness"], **tunnels.variables(3)}
+            content["servers"][WITNESS] = {"ansible_host": self.lab.temporary_address, "roles": ["witness"], **tunnels.variables(TUNNELS[WITNESS])}
             content["servers"][HOME]["standby_extra"] = [{"id": MASTER, "disks": [{"size": "6GiB"}], "standby": {"server": STANDBY, "interval": 300}}]
             content["servers"][HOME]["standby_witnesses"] = [WITNESS]
 
         self._change("nodes.yml", nodes)
+
+    def change(self, name: str, **variables: t.Any) -> None:
+        """Set variables of one machine."""
+        self._change("nodes.yml", lambda content: content["servers"][name].update(variables))

@@ -19,7 +19,7 @@ import pytest
 # the cloud needs Debian 13
 os.environ["LAB_RELEASE"] = "trixie"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "lab"), str(ROOT / "tests" / "e2e"), str(pathlib.Path(__file__).resolve().parent)]
+sys.path[:0] = [str(ROOT / "lab"), *(str(ROOT / "tests" / name) for name in ("e2e", "witness", "picture"))]
 
 from support import Lab  # noqa: E402
 

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The cloud of `make demo CLOUD=1`: after the demo each of its machines is lost under clients, then all, and both servers are maintained with instances.
+"""The cloud of `make demo CLOUD=1`: after the demo each of its machines is lost under clients, then all, both servers are maintained with instances, and a
+third server replaces the witness.
 
 The figures are recorded in tests/output/picture.json.
 """
@@ -11,14 +12,18 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
+import types
 import typing as t
 
 import pytest
-from rflab import openstack_client
+from messages import Messages, install
+from rflab import openstack_client, tunnels
 from rflab.cloud_clients import Cloud
+from rflab.picture import THIRD, TUNNELS, Inventory
 from rflab.plays import REPOSITORY
 from rflab.under_clients import UnderClients
 from support import Lab, eventually
@@ -32,6 +37,8 @@ OUTPUT = REPOSITORY / "tests" / "output"
 LASTS, RETURNED, WHOLE = 30, 900, 900
 #: Seconds for which what still runs may not answer, and an instance that is migrated.
 MOST, MIGRATED = 30, 30
+#: A controller and a witness for some time, which make the number of votes even.
+LEAVES = ("-e", "footprint_witness_leaves=true")
 
 
 @pytest.fixture(scope="module", name="cloud")
@@ -114,6 +121,8 @@ def test_the_master_returns_to_its_server(lab: Lab) -> None:
     lab.succeeds("move_vm", *where)
     lab.succeeds("spawn_vms")
     assert lab.health()
+    # otherwise its standby could not start it
+    lab.succeeds("move_vm", *where, "-e", "move_vm_state=confirmed")
     eventually("nothing is degraded", lambda: whole(lab), WHOLE)
 
 
@@ -149,3 +158,67 @@ def test_nothing_is_left_to_change(lab: Lab) -> None:
     again = lab.succeeds("site", extra=openstack_client.variables())
     assert again.changed == 0, again.changed_tasks()
     assert whole(lab)
+
+
+def change(lab: Lab, cloud: Cloud, title: str, *runs: tuple[str, tuple[str, ...]]) -> None:
+    """Run playbooks under clients of the database, the API, the queue, the instances and the master; note the longest times without an answer."""
+    install()
+    members = {f"controller{number}": lab.address(f"controller{number}") for number in (1, 2)}
+    of_queue = types.SimpleNamespace(
+        state=lab.state, inventory_path=lab.state / "inventory", addresses=members, run=lambda name, argv: lab.ssh(members[name], shlex.join(argv))
+    )
+    queue = Messages(of_queue, f"{title}-{time.time_ns()}", list(members))
+    queue.start()
+    seconds: dict[str, int] = {}
+    try:
+        with UnderClients(lab.settings, cloud, addresses(cloud), title) as clients:
+            began, since = time.monotonic(), time.time()
+            for name, arguments in runs:
+                seconds[name] = round(lab.succeeds(name, *arguments, extra=openstack_client.variables()).seconds)
+            end, until = time.monotonic(), time.time()
+    finally:
+        queue.stop()
+    gaps = {**clients.gaps(began, end), "queue": queue.pause(since, until)}
+    lost, messages = clients.contradictions(), queue.lost()
+    counts = {"acknowledged": len(clients.sql.acknowledged()), "lost": lost, "confirmed_messages": len(queue.confirmed()), "lost_messages": messages}
+    note(title, seconds=seconds, unreached=gaps, **counts)
+    assert not lost and not messages
+    # its VM stays where it is
+    assert max(gaps.values()) <= MOST, gaps
+
+
+def votes(lab: Lab) -> list[int]:
+    """Return the number of votes that each controller sees in the cluster of the database."""
+    statement = "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_size'"
+    command = shlex.join(["mariadb", "--batch", "--skip-column-names", "--execute", statement])
+    return [int(lab.ssh(lab.address(name), command).split()[1]) for name in lab.inventory()["controller"]["hosts"]]
+
+
+def as_deployed(lab: Lab) -> None:
+    """Check that nothing is degraded, and that a deployment changes nothing."""
+    eventually("nothing is degraded", lambda: whole(lab), WHOLE)
+    report = lab.status()
+    assert report["ha_grade"] == "quorum", report["lines"]
+    for name in ("deploy_controllers", "provision_compute"):
+        again = lab.succeeds(name)
+        assert again.changed == 0, again.changed_tasks()
+
+
+def test_a_third_server_replaces_the_witness(lab: Lab, cloud: Cloud) -> None:
+    # it writes the inventory of the lab again
+    lab.command("up", "--servers", "3")
+    inventory, three = Inventory(lab.settings), (*SERVERS, THIRD)
+    inventory.write(three)
+    inventory.add_witness()
+    address = tunnels.variables(TUNNELS[THIRD])["ovn_chassis_address"]
+    tunnels.place("br-admin", address, lambda argv, stdin="": lab.ssh(THIRD, shlex.join(argv), stdin=stdin))
+    left = KNOWN_AS[WITNESS]
+    removal = (*LEAVES, "-e", f"remove_controller_name={left}", "-e", f"remove_controller_confirm={left}")
+    change(lab, cloud, "third_server", ("provision_virt", ()), ("spawn_vms", ()), ("deploy_controllers", LEAVES), ("remove_controller", removal))
+    assert votes(lab) == [3, 3, 3]
+    # until then it would be a chassis, which OVN's databases do not admit any more
+    inventory.change(left, roles=[])
+    lab.succeeds("provision_compute")
+    as_deployed(lab)
+    where, active, login = cloud.create_instance(f"on-{THIRD}", THIRD)
+    note("instance on the third server", address=where, active=active, login=login)

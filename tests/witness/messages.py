@@ -12,7 +12,6 @@ import pathlib
 import subprocess
 import typing as t
 
-from controllers_lab import ControllersLab
 from support import eventually
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -20,10 +19,21 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PYTHON = "/usr/bin/python3"
 
 
+class Cluster(t.Protocol):
+    """What it needs of a lab: its directory, its inventory, the addresses of its members, and commands on these."""
+
+    state: pathlib.Path
+    inventory_path: pathlib.Path
+    addresses: dict[str, str]
+
+    def run(self, host: str, command: t.Sequence[str]) -> str:
+        """Return the output of a command on a member."""
+
+
 class Messages:
     """A client that publishes messages to a quorum queue of its own, on the machine of the lab."""
 
-    def __init__(self, lab: ControllersLab, queue: str, members: t.Sequence[str]) -> None:
+    def __init__(self, lab: Cluster, queue: str, members: t.Sequence[str]) -> None:
         self.lab, self.queue, self.members = lab, queue, members
         self._confirmed = lab.state / f"amqp-{queue}.jsonl"
         self._settings = lab.state / f"amqp-{queue}.json"
@@ -41,7 +51,7 @@ class Messages:
 
         :arg wait: until messages are confirmed; otherwise the queue is declared as soon as a member accepts it, after another client was started.
         """
-        secret = self.lab.inventory_path / ".secrets" / "lab" / "rabbitmq" / "footprint.txt"
+        (secret,) = self.lab.inventory_path.glob(".secrets/*/rabbitmq/footprint.txt")
         authority = self.lab.state / "amqp-ca.pem"
         if wait:
             # later, the member may be off
