@@ -31,14 +31,11 @@ STANDBY, WITNESS = Machine("metal2", "192.0.2.12", 22, ()), Machine("w", "192.0.
 JOB = Job("m", "lab", "m", UUID, "qemu:///system", STANDBY, (WITNESS,), 900, 2, 0, "metal1")
 
 
-class Host:
+class Host(contextlib.AbstractContextManager["Host"]):
     """A libvirt host with one domain."""
 
     def __init__(self, state: str) -> None:
         self.record = types.SimpleNamespace(state=state, active=state == "running", config_xml="<domain/>")
-
-    def __enter__(self) -> Host:
-        return self
 
     def __exit__(self, *unused: t.Any) -> None: ...
 
