@@ -60,6 +60,15 @@ def test_a_package_that_is_not_installed_completely_is_missing(control: ControlN
     assert code == 0 and "there: ." in output, output
 
 
+@pytest.mark.parametrize(("status", "works"), [("", True), ("garbage\n", False)])
+def test_packages_that_cannot_be_listed_are_not_missing(control: ControlNode, tmp_path: pathlib.Path, status: str, works: bool) -> None:
+    (tmp_path / "status").write_text(status, "utf-8")
+    tasks = yaml.safe_load((ROOT / "roles/packages/tasks/installed.yml").read_text("utf-8"))
+    tasks[0]["environment"] = {"DPKG_ADMINDIR": str(tmp_path)}
+    code, output = control.play(tasks, "metal2", **HERE)
+    assert (code == 0) == works and ("parsing file" in output) != works, output
+
+
 def service(name: str, **keys: t.Any) -> dict[str, t.Any]:
     """Return the task that deploys a service."""
     schema = {"package": "dpkg", "commands": [["true"]]}
