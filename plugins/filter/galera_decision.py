@@ -63,7 +63,7 @@ _value:
     - With V(start) the decision with V(action) (V(none), V(join), V(bootstrap) or V(refuse)), V(reason), V(hint), V(bootstrap) (the member
       that starts), V(join) (the others in order), V(discard) (joining members whose data must be set aside first), V(uuid),
       V(silence) (witnesses to stop before the cluster is started), V(wake) (witnesses to start afterwards, including those that an interrupted run
-      left stopped), V(warnings), and V(members), one line of text for each member and witness.
+      left stopped), V(confirm) (the members whose guards must confirm the start right before it), V(warnings), and V(members), one line of text for each member and witness.
   type: raw
 """
 
@@ -84,7 +84,9 @@ def start(
     # a run that was killed after it had stopped a witness left it so; a host without the unit is not a witness yet
     stopped = [name for name, seen in (witnesses or {}).items() if seen and seen.get("units") and not _running(seen)]
     wake = [] if decision.action == "refuse" else [*decision.silence, *stopped]
-    return {**decision.as_dict(), "wake": wake, "members": describe(members, decision, voting)}
+    # one without data has no guard that could form a component, unless it does not answer
+    confirm = [name for name, member in members.items() if decision.uuid and name != decision.bootstrap and (member is None or member.uuid)]
+    return {**decision.as_dict(), "wake": wake, "confirm": confirm, "members": describe(members, decision, voting)}
 
 
 def _running(seen: t.Mapping[str, t.Any]) -> bool:

@@ -16,7 +16,8 @@ description:
     its cluster, that is Primary, connected, ready and Synced.
   - With O(state=bootstrapped) it starts the cluster. Do so on one member only, the one that the filter
     P(reduced.footprint.galera_decision#filter) returns.
-  - A member that is already in a Primary Component never starts another one.
+  - A member that is already in a Primary Component never starts another one. With O(confirm), it first asks the guards of the others, because they may
+    have formed one since that filter decided, for example while the control node slept.
 extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
@@ -33,6 +34,18 @@ options:
   cluster_uuid:
     description: UUID of the cluster it must belong to. A member of another cluster is refused.
     type: str
+  confirm:
+    description:
+      - With O(state=bootstrapped), names of all other members that have data of the cluster, or that may have some. This one starts the cluster only if what
+        their guards report right before says so.
+      - Empty to start without asking, as for a new cluster.
+    type: list
+    elements: str
+    default: []
+  forced:
+    description: With O(confirm), start even if others do not answer or have newer data, but never while one of them is in a Primary Component.
+    type: bool
+    default: false
   config_files:
     description: A server that was started before one of these files was written is restarted.
     type: list
@@ -80,6 +93,8 @@ def main() -> None:
         argument_spec={
             "state": {"type": "str", "choices": ["present", "bootstrapped"], "default": "present"},
             "cluster_uuid": {"type": "str"},
+            "confirm": {"type": "list", "elements": "str", "default": []},
+            "forced": {"type": "bool", "default": False},
             "config_files": {"type": "list", "elements": "path", "default": []},
             "wait_timeout": {"type": "int", "default": 600},
             **SERVER_ARGUMENTS,
@@ -87,7 +102,8 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    request = MemberRequest(given["state"], given["cluster_uuid"] or None, tuple(given["config_files"]), given["wait_timeout"])
+    files, others = tuple(given["config_files"]), tuple(given["confirm"])
+    request = MemberRequest(given["state"], given["cluster_uuid"] or None, files, given["wait_timeout"], others, given["forced"])
     database = local_database(given["unit"], given["datadir"])
     answer(module, lambda: ensure(request, database, check_mode=module.check_mode).as_result("galera"))
 

@@ -120,6 +120,23 @@ def test_a_member_that_was_cut_off_does_not_replace_newer_data(lab: ControllersL
     has(lab, *range(1, number + 1))
 
 
+def test_a_start_that_was_decided_before_the_guards_acted_is_refused(lab: ControllersLab) -> None:
+    """As when the control node slept between the decision and the start."""
+    cut(lab, ONE)
+    eventually("its guard has isolated it", lambda: state(lab, ONE)["report"]["isolated"], 90)
+    eventually("the others serve", lambda: status(lab, TWO, "wsrep_cluster_size") == "2", 60)
+    late = {"state": "bootstrapped", "confirm": [TWO, THREE], "cluster_uuid": status(lab, TWO, "wsrep_cluster_state_uuid")}
+    run = [{"hosts": ONE, "gather_facts": False, "tasks": [{"reduced.footprint.galera_member": late}]}]
+    refused = lab.play(run)
+    assert refused.rc != 0 and "does not answer. It was not so when that was decided" in refused.output, refused.output[-3000:]
+    assert status(lab, ONE, "wsrep_cluster_status") == "non-Primary"
+    heal(lab, ONE)
+    has(lab, 1, 2)
+    # what it must not do, it does not have to do any more
+    done = lab.play(run)
+    assert done.rc == 0 and "changed=0" in done.output, done.output[-3000:]
+
+
 def test_a_plain_cut_of_all_ends_by_itself(lab: ControllersLab) -> None:
     for host in SERVERS:
         cut(lab, host)

@@ -30,11 +30,13 @@ class Galera(Cluster):
     :arg decide: the decision of the guards.
     :arg forgets: a guard uses no report that was made before its own server was last in a component or restarted.
     :arg asks_again: a guard asks the others again after it has stopped its server to form a component.
+    :arg confirm: the decision of a member that a run starts the cluster with.
     """
 
     decide: t.Callable[..., Step] = plan_return.step
     forgets: bool = True
     asks_again: bool = True
+    confirm: t.Callable[..., str | None] = plan_return.unconfirmed
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -120,7 +122,7 @@ class Galera(Cluster):
         """Return everything that can happen next."""
         if state.lost:
             return
-        found = itertools.chain(self._galera(state), self._guards(state), self._others(state), self._faults(state) if state.faults else ())
+        found = itertools.chain(self._galera(state), self._guards(state), self._runs(state), self._others(state), self._faults(state) if state.faults else ())
         for text, after in found:
             if after.views is not state.views or after.old is not state.old or any(
                 new is not old and (new.disk, new.memory, new.view) != (old.disk, old.memory, old.view)
@@ -225,6 +227,43 @@ class Galera(Cluster):
                     old = (i, self.report(state, i), frozenset(self.data) - {i})
                     yield f"{self.names[i]} gives the same report for some time", state._replace(stale=state.stale - 1, old=old)
 
+    def _runs(self, state: State) -> t.Iterator[tuple[str, State]]:
+        """A run of the role reaches every member that has power, over links that are not theirs."""
+        if state.run is None:
+            if state.runs:
+                yield from self._decided(state)
+            return
+        me, others = state.run
+        member, free = state.members[me], state._replace(run=None)
+        yield "the run is killed", free
+        if member.process == OFF or member.primary:
+            return
+        if not self._confirmed(state, me):
+            return
+        text = f"the run starts the cluster with {self.names[me]}"
+        if member.process == RUNNING:
+            group = next(each for each in self.components(state) if me in each)
+            yield text, self.install(free, group, self._newest_in_memory(state, group) or [me])
+        else:
+            yield text, self.install(self.changed(free, {me: ended(member)._replace(full=True)}), frozenset([me]), [me])
+
+    def _decided(self, state: State) -> t.Iterator[tuple[str, State]]:
+        here = [i for i in self.data if state.members[i].process != OFF]
+        seen = {self.names[i]: self._object(i, self.report(state, i), state.views) if i in here else None for i in self.data}
+        if any(report and report.primary for report in seen.values()):
+            return
+        found = plan_return.newest(seen)
+        others = frozenset(i for i in here if state.members[i].disk >= 0)
+        for name in found.equal:
+            me = self.names.index(name)
+            yield f"a run decides that {name} starts the cluster", state._replace(runs=state.runs - 1, run=(me, others - {me}))
+
+    def _confirmed(self, state: State, me: int) -> bool:
+        """Whether the member starts the cluster, after what the guards report now."""
+        here = {i for i in self.data if state.members[i].process != OFF and self.linked(state, me, i)} | {me}
+        seen = {self.names[i]: self._object(i, self.report(state, i), state.views) if i in here else None for i in self.data}
+        return not self.confirm(self.names[me], seen, False)
+
     def _others(self, state: State) -> t.Iterator[tuple[str, State]]:
         if state.cuts:
             yield "all links are back", state._replace(cuts=frozenset())
@@ -285,7 +324,7 @@ class Galera(Cluster):
     def returns(self, state: State) -> tuple[str | None, list[tuple[str, State]]]:
         """Return why not all serve again, although all are back, nothing fails, and the guards act in turn."""
         more: list[tuple[str, State]] = []
-        now = state._replace(cuts=frozenset(), old=None, faults=0, commits=0, late=0, stale=0)
+        now = state._replace(cuts=frozenset(), old=None, faults=0, commits=0, late=0, stale=0, runs=0, run=None)
         seen: list[State] = []
         while True:
             now = self.normal(now)

@@ -54,6 +54,8 @@ class State(t.NamedTuple):
     :arg faults, commits, late, stale: how many more there may be.
     :arg old: a report of a member that it still gives, and to whom: those that were in no Primary Component and not restarted since.
     :arg pending: action that a guard has decided on and not carried out yet.
+    :arg runs: how often a run of the role may decide who starts the cluster.
+    :arg run: who shall start the cluster, as a run has decided, and the other members with data that it saw.
     """
 
     members: tuple[Member, ...]
@@ -68,6 +70,8 @@ class State(t.NamedTuple):
     stale: int
     old: tuple[int, tuple[t.Any, ...], frozenset[int]] | None
     pending: tuple[int, str] | None
+    runs: int = 0
+    run: tuple[int, frozenset[int]] | None = None
 
 
 def ended(member: Member, process: str = STARTING) -> Member:
@@ -85,6 +89,7 @@ class Cluster:
     :arg commits: number of transactions.
     :arg late: how often a guard may act late.
     :arg stale: how often a report may be old.
+    :arg runs: how often a run of the role may start the cluster, at any time after it has decided so.
     :arg ends: a member that joins ends when it has lost its donor.
     :arg holds: a guard that must wait for the restart of a witness (``Step.hold``) does.
     :arg restores: restarted servers restore their saved view, as without the rule that the view is renamed first.
@@ -102,6 +107,7 @@ class Cluster:
     commits: int = 2
     late: int = 1
     stale: int = 1
+    runs: int = 0
     restores: bool = False
     ends: bool = True
     holds: bool = True
@@ -121,7 +127,7 @@ class Cluster:
         """Return a cluster in which all serve."""
         members = [Member() for unused in self.data] + [Member(disk=-1) for unused in self.all[self.size :]]
         return State(
-            tuple(members), frozenset(), (frozenset(self.all),), 0, (), False, self.faults, self.commits, self.late, self.stale, None, None
+            tuple(members), frozenset(), (frozenset(self.all),), 0, (), False, self.faults, self.commits, self.late, self.stale, None, None, self.runs
         )
 
     # -- helpers
@@ -155,7 +161,7 @@ class Cluster:
 
     def canonical(self, state: State) -> State:
         """Return the state with its members in an order that does not depend on their names, unless a guard still has a decision or report by name."""
-        if state.pending or state.old:
+        if state.pending or state.old or state.run:
             return state
         keys = [
             (state.members[i], [i in view for view in state.views], sum(i in pair for pair in state.cuts))

@@ -30,6 +30,7 @@ ALWAYS: dict[str, dict[str, t.Any]] = {
     "two members, two faults, late guards, old reports": {"size": 2, "faults": 2, "commits": 1, "copies": True},
     "two and a witness, two faults, copies": {**PLAIN, "size": 2, "witness": True, "faults": 2, "copies": True},
     "three members, two faults": {**PLAIN, "size": 3, "faults": 2},
+    "two members, two faults, a run of the role": {**PLAIN, "size": 2, "faults": 2, "runs": 1, "copies": True},
 }
 LONG: dict[str, dict[str, t.Any]] = {
     "two members, three faults, late guards, old reports": {"size": 2, "faults": 3, "commits": 1, "copies": True},
@@ -39,6 +40,9 @@ LONG: dict[str, dict[str, t.Any]] = {
     "three members, late guards": {"size": 3, "faults": 2, "commits": 1, "stale": 0},
     "three members, old reports": {"size": 3, "faults": 2, "commits": 1, "late": 0},
     "three members, three faults": {**PLAIN, "size": 3, "faults": 3},
+    "two members, a run of the role, late guards, old reports": {"size": 2, "faults": 3, "commits": 1, "runs": 2},
+    "two and a witness, a run of the role": {**PLAIN, "size": 2, "witness": True, "faults": 3, "runs": 1},
+    "three members, a run of the role": {**PLAIN, "size": 3, "faults": 2, "runs": 1},
     "three members, equal positions": {**PLAIN, "size": 3, "faults": 2, "counted": 0},
 }
 
@@ -95,18 +99,20 @@ CONDITIONS = (
     Without("a waiting member leaves the witness", 'or (report.state == "starting" and report.joined)', "", "STUCK", {**VOTE, "begin": JOINS}),
     Without("a witness that may be Primary alone is waited for", "hold=witnesses > 0 and not found.proved", "hold=False", "LOST", {**VOTE, "begin": ALONE}),
     Without("nothing is proved without a last component", "proved=bool(last)", "proved=True", "LOST", {**VOTE, "begin": ALONE}),
-    Without("one in a component without data leaves it", "if _may_be_primary(own) and not own.isolated:", "if False:", "STUCK", {**VOTE, "begin": JOINS}),
+    Without("a run that is late decides again", "return None if forced or me in found.equal else found.reason", "return None", "TWO", {**TWO, "runs": 1}),
+    Without("a run asks who may be Primary", "if report and name != me and may_be_primary(report)]", "if False]", "LOST", {**TWO, "runs": 1}),
+    Without("one in a component without data leaves it", "if may_be_primary(own) and not own.isolated:", "if False:", "STUCK", {**VOTE, "begin": JOINS}),
 )  # fmt: skip
 
 
-def changed(old: str, new: str) -> t.Callable[..., plan_return.Step]:
-    """Return the decision with one text replaced."""
+def changed(old: str, new: str) -> dict[str, t.Any]:
+    """Return the decisions with one text replaced."""
     assert SOURCE.count(old) == 1, old
     module = types.ModuleType("changed_plan_return")
     # its data classes look there for their module
     with unittest.mock.patch.dict(sys.modules, {module.__name__: module}):
         exec(compile(SOURCE.replace(old, new), module.__name__, "exec"), module.__dict__)  # pylint: disable=exec-used
-    return t.cast("t.Callable[..., plan_return.Step]", module.step)
+    return {"decide": module.step, "confirm": module.unconfirmed}
 
 
 def found(result: Result, name: str, finds: str) -> None:
@@ -117,7 +123,7 @@ def found(result: Result, name: str, finds: str) -> None:
 
 @pytest.mark.parametrize("condition", CONDITIONS, ids=[each.name for each in CONDITIONS])
 def test_each_condition_is_needed(condition: Without) -> None:
-    settings = {**PLAIN, "faults": 3, **condition.settings, "decide": changed(condition.old, condition.new)}
+    settings = {**PLAIN, "faults": 3, **condition.settings, **changed(condition.old, condition.new)}
     found(explore(Galera(**settings), limit=90_000, lively=condition.finds == "STUCK"), condition.name, condition.finds)
 
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pathlib
 import pwd
@@ -23,6 +24,8 @@ _SYSTEM_DATABASES = frozenset(("mysql", "performance_schema", "sys", "informatio
 _NO_UUID = "00000000-0000-0000-0000-000000000000"
 _POSITION = re.compile(r"--wsrep[_-]start[_-]position=([0-9a-f-]{36}):(-?[0-9]+)")
 _PROGRAMS = ("/usr/sbin/mariadbd", "/usr/libexec/mariadbd", "/usr/sbin/mysqld")
+#: The guard's program and the file with the members, which the role galera installs.
+_GUARD = ("/usr/local/lib/reduced.footprint/galera_guard.py", "/usr/local/lib/reduced.footprint/galera_members.json")
 _GUARD_RECORD = pathlib.Path("/var/lib/footprint-galera/kept.json")
 _UPGRADERS = frozenset(("mysql_upgrade", "mariadb-upgrade", "debian-start"))
 _JOURNAL_HINT = "Check `journalctl -u {unit}` on the host."
@@ -159,6 +162,14 @@ class MariaDb:
     def guard_record(self) -> str:
         """Return the durable record of the guard, empty if there is none."""
         return read_text(_GUARD_RECORD) or ""
+
+    def others(self) -> tuple[str, dict[str, t.Any]]:
+        """Ask the guards of the other members; returns the name of this member and, by name, their reports, ``None`` for one that does not answer.
+
+        :raises CommandError: this member has no guard.
+        """
+        found = json.loads(run(["/usr/bin/python3", *_GUARD, "others"], hint="Deploy the role galera on this member, which installs its guard.").stdout)
+        return str(found["name"]), dict(found["others"])
 
     def allow_bootstrap(self, uuid: str | None = None) -> None:
         """Set ``safe_to_bootstrap`` for this member; the caller has decided that it is safe.

@@ -150,16 +150,16 @@ def step(me: str, reports: t.Mapping[str, Report | None], witnesses: int, addres
     if found.name is None:
         return Step("refuse" if found.refused else "wait", found.reason, found.waits_for)
     if found.name == me:
-        busy = tuple(report.name for report in others if _may_be_primary(report))
+        busy = tuple(report.name for report in others if may_be_primary(report))
         if busy:
             return Step("wait", f"others may still form a component, or are in one without data: {', '.join(busy)}", busy)
         return Step("form", found.reason, hold=witnesses > 0 and not found.proved)
-    if _may_be_primary(own) and not own.isolated:
+    if may_be_primary(own) and not own.isolated:
         return Step("isolate" if own.state == "running" else "restart", f"in a component without data; {found.reason}")
     return Step("wait", found.reason, (found.name,))
 
 
-def _may_be_primary(report: Report) -> bool:
+def may_be_primary(report: Report) -> bool:
     """Return whether a member is in a component that is Primary, for example with a witness, or becomes so without its guard."""
     return report.primary or (report.state == "running" and not report.isolated) or (report.state == "starting" and report.joined)
 
@@ -202,6 +202,19 @@ def newest(reports: t.Mapping[str, Report | None]) -> Newest:
     highest = max(t.cast(int, report.position) for report in with_data)
     equal = tuple(sorted(report.name for report in with_data if report.position == highest))
     return Newest(equal[0], f"{equal[0]} has the newest data (position {highest}) of {', '.join(needed)}", equal, proved=bool(last))
+
+
+def unconfirmed(me: str, reports: t.Mapping[str, Report | None], forced: bool) -> str | None:
+    """Return why ``me`` must not start the cluster although a run of the role has decided so: the guards may have formed a component since.
+
+    :arg reports: as for :func:`step`, without members that have no data; as they are right before the start.
+    :arg forced: a person has chosen the member. Then only a component that is Primary, or may become so, is a reason.
+    """
+    busy = [report.name for name, report in reports.items() if report and name != me and may_be_primary(report)]
+    if busy:
+        return f"others are in a Primary Component, or may form one: {', '.join(busy)}"
+    found = newest(reports)
+    return None if forced or me in found.equal else found.reason
 
 
 def _last_components(known: t.Mapping[str, Report], configured: t.Container[str]) -> list[tuple[str, ...]]:

@@ -117,6 +117,7 @@ def _copied(request: DataRequest, place: Directory, tool: Mariabackup, check_mod
     if not place.data.is_dir():
         raise RefusedError(f"the data directory {place.data} does not exist.", hint="Restore a backup instead: reduced.footprint.restore_database.")
     _require_room(place.data.parent, taken(place.data))
+    _require_not_serving(place)
     actions = ([] if place.stopped() else ["stop"]) + ["copy"]
     if not check_mode:
         _stop(place)
@@ -127,11 +128,20 @@ def _copied(request: DataRequest, place: Directory, tool: Mariabackup, check_mod
     return actions
 
 
+def _require_not_serving(place: Directory) -> None:
+    """The caller decided before, and the guards may have formed a component with this member since."""
+    status = place.database.status() or {}
+    if status.get("wsrep_on") == "ON" and status.get("wsrep_cluster_status") == "Primary":
+        raise RefusedError("this member is in a Primary Component and may serve clients.", hint="Run the same command again: it decides again.")
+
+
 def _set_aside(request: DataRequest, place: Directory, tool: Mariabackup, check_mode: bool) -> list[str]:
     # in a restore, what a member has received since is data of the previous cluster
     again = request.backup is not None and place.complete()
     if place.aside.exists() and place.data.is_dir() and not again:
         return []
+    if request.backup is None:
+        _require_not_serving(place)
     _require_renaming(place)
     actions = ([] if place.stopped() or (place.aside.exists() and not again) else ["stop"]) + ["set aside"]
     if not check_mode:

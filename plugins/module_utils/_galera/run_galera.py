@@ -13,12 +13,14 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_changes import Changes
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import NO_UUID
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import NO_UUID, Member
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_member import problems
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_return import read_kept, read_view
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_return import Report, View, read_kept, read_view, unconfirmed
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_tls import speaks_both, tls_stage
 
 _PAUSE = 1.0
+#: Seconds within which the other members must confirm that this one starts the cluster: their guards take a turn each second.
+_CONFIRMED_WITHIN = 10
 
 # Options that locate the server; documented in doc_fragments/mariadb.py.
 SERVER_ARGUMENTS: t.Mapping[str, t.Mapping[str, str]] = {
@@ -35,12 +37,16 @@ class MemberRequest:
     :arg uuid: cluster it must belong to, ``None`` if not known yet.
     :arg config_files: a server that was started before one of these was written is restarted.
     :arg wait_timeout: seconds until it must be ready.
+    :arg confirm: other members whose guards are asked right before this one starts the cluster.
+    :arg forced: it starts although they do not answer or have newer data, as long as none is in a Primary Component.
     """
 
     state: str = "present"
     uuid: str | None = None
     config_files: tuple[str, ...] = ()
     wait_timeout: float = 600
+    confirm: tuple[str, ...] = ()
+    forced: bool = False
 
 
 def local_database(unit: str, datadir: str = "/var/lib/mysql") -> MariaDb:
@@ -139,7 +145,7 @@ def _number(value: str | None) -> int:
 def ensure(request: MemberRequest, database: MariaDb, *, check_mode: bool, sleep: t.Callable[[float], None] = time.sleep) -> Changes:
     """Make a member join the cluster, or start the cluster with it, and wait until it is ready.
 
-    :raises RefusedError: the member belongs to another cluster.
+    :raises RefusedError: the member belongs to another cluster, or the others do not confirm that it starts the cluster.
     :raises BackendError: the member is not ready in time.
     """
     before = look(database, recover=False)
@@ -160,7 +166,8 @@ def ensure(request: MemberRequest, database: MariaDb, *, check_mode: bool, sleep
         "start": database.start,
     }
     for action in actions:
-        verbs[action]()
+        if action not in ("bootstrap", "reform") or not request.confirm or _confirmed(request, database, sleep):
+            verbs[action]()
     after = _wait(request, database, sleep)
     return Changes(actions, before, after)
 
@@ -176,6 +183,32 @@ def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], database: MariaD
         # the last member to leave is the only one that may start the cluster again
         return ("bootstrap",) if facts["primary"] and facts["size"] == 1 else ("restart",)
     return ()
+
+
+def _confirmed(request: MemberRequest, database: MariaDb, sleep: t.Callable[[float], None]) -> bool:
+    """Decide again right before the start, from what the others report now: since a run has decided, minutes may have passed.
+
+    Returns whether it starts the cluster; it does not if it is in a Primary Component meanwhile.
+    """
+    for _second in range(_CONFIRMED_WITHIN):
+        name, others = database.others()
+        own = look(database)
+        if own["primary"]:
+            return False
+        reports = {other: _report(others.get(other)) for other in request.confirm}
+        why = unconfirmed(name, {**reports, name: Member.from_facts(name, own).report()}, request.forced)
+        if not why:
+            return True
+        sleep(_PAUSE)
+    raise RefusedError(
+        f"this member does not start the cluster: {why}. It was not so when that was decided.",
+        hint="Run the same command again: it decides again. If a member does not answer, start its footprint-galera-guard.service.",
+    )
+
+
+def _report(given: t.Mapping[str, t.Any] | None) -> Report | None:
+    """Return a report as the guard of this member has checked it."""
+    return Report(**{**given, "view": View(**given["view"]) if given["view"] else None}) if given else None
 
 
 def _bootstrap(database: MariaDb, uuid: str | None) -> None:

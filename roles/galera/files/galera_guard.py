@@ -241,8 +241,12 @@ def watched(message: str) -> None:
 
 
 def main() -> None:
-    """Take a turn each second."""
+    """Take a turn each second; with the argument ``others``, write what the guards of the other members report now."""
     guard = Guard(json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")))
+    if sys.argv[2:] == ["others"]:
+        found = {name: report and dataclasses.asdict(report) for name, report in guard.others().items()}
+        print(json.dumps({"name": guard.name, "others": found}))
+        return
     while True:
         try:
             guard.turn()

@@ -269,3 +269,12 @@ def test_systemd_is_notified(module: t.Any, tmp_path: pathlib.Path, monkeypatch:
         assert listener.recv(100) == b"WATCHDOG=1"
     monkeypatch.delitem(os.environ, "NOTIFY_SOCKET")
     module.watched("WATCHDOG=1")
+
+
+def test_a_run_asks_what_the_others_report(module: t.Any, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = tmp_path / "members.json"
+    settings.write_text(json.dumps({"name": "n1", "socket": "/s", "port": 9200, "witnesses": 0, "members": MEMBERS}))
+    monkeypatch.setattr(module.Guard, "others", lambda self: {"n2": N2_SERVES, "n3": None})
+    monkeypatch.setattr(module.sys, "argv", ["galera_guard.py", str(settings), "others"])
+    module.main()
+    assert json.loads(capsys.readouterr().out) == {"name": "n1", "others": {"n2": {**dataclasses.asdict(N2_SERVES)}, "n3": None}}

@@ -11,6 +11,7 @@ import pathlib
 import types
 
 import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera import io_mariadb
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
 
@@ -105,3 +106,14 @@ def test_the_saved_view_is_that_of_the_last_component(tmp_path: pathlib.Path) ->
     (tmp_path / "gvwstate.dat").unlink()
     (tmp_path / "grastate.dat").write_text("seqno:   7\n")
     assert database.saved_view() == ""
+
+
+def test_the_guard_asks_the_others(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, settings = tmp_path / "guard.py", tmp_path / "members.json"
+    program.write_text("import sys; print(open(sys.argv[1]).read().replace('WHAT', sys.argv[2]))")
+    settings.write_text('{"name": "n1", "WHAT": {"n2": null}}')
+    monkeypatch.setattr(io_mariadb, "_GUARD", (str(program), str(settings)))
+    assert MariaDb("mariadb.service").others() == ("n1", {"n2": None})
+    monkeypatch.setattr(io_mariadb, "_GUARD", (str(tmp_path / "missing.py"), str(settings)))
+    with pytest.raises(CommandError):
+        MariaDb("mariadb.service").others()

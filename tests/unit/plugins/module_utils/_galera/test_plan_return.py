@@ -10,7 +10,7 @@ import dataclasses
 import json
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_return import Report, View, newest, read_kept, read_view, step
+from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_return import Report, View, newest, read_kept, read_view, step, unconfirmed
 
 A = "aaaaaaaa-0000-11ef-8000-000000000001"
 B = "bbbbbbbb-0000-11ef-8000-000000000002"
@@ -176,3 +176,23 @@ def test_record_of_the_guard():
 
 def test_a_report_is_a_plain_value():
     assert json.loads(json.dumps(dataclasses.asdict(member("a"))))["view"]["members"] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("reports", "forced", "why"),
+    [
+        ([stopped("a"), member("b"), member("c")], False, None),
+        ([stopped("a", position=9), member("b"), member("c")], False, "b has the newest data (position 10) of a, b, c"),
+        ([stopped("a", position=9), member("b"), member("c")], True, None),
+        ([stopped("a"), None, member("c")], False, "b may have newer data and does not answer"),
+        ([stopped("a"), None, member("c")], True, None),
+        # formed since it was decided
+        ([stopped("a"), serving("b"), member("c")], False, "others are in a Primary Component, or may form one: b"),
+        ([stopped("a"), serving("b"), None], True, "others are in a Primary Component, or may form one: b"),
+        ([stopped("a"), lost("b"), lost("c")], True, "others are in a Primary Component, or may form one: b, c"),
+        ([stopped("a"), waiting("b", joined=True), member("c")], False, "others are in a Primary Component, or may form one: b"),
+    ],
+)
+def test_a_start_is_confirmed(reports, forced, why):
+    found = dict(zip("abc", reports))
+    assert unconfirmed("a", found, forced) == why

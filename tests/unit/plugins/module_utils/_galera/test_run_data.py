@@ -39,3 +39,14 @@ def test_check_mode_before_the_server_is_installed(tmp_path: pathlib.Path) -> No
 def test_check_mode_compares_the_installed_version(tmp_path: pathlib.Path) -> None:
     with pytest.raises(RefusedError, match="the server on this host is 11.8.2-MariaDB"):
         prepared(tmp_path, "11.8.2-MariaDB", check_mode=True)
+
+
+@pytest.mark.parametrize("state", ["copied", "set_aside"])
+def test_data_that_serves_meanwhile_is_left_alone(tmp_path: pathlib.Path, state: str) -> None:
+    (tmp_path / "mysql").mkdir()
+    serves = {"wsrep_on": "ON", "wsrep_cluster_status": "Primary"}
+    # no verb to stop it
+    server: t.Any = types.SimpleNamespace(datadir=tmp_path / "mysql", status=lambda: serves, unit_state=lambda: {"ActiveState": "active"})
+    with pytest.raises(RefusedError, match="this member is in a Primary Component and may serve clients"):
+        ensure_data(DataRequest(state, "before-x", lock_timeout=1), server, t.cast(t.Any, None), check_mode=False)
+    assert list(tmp_path.iterdir()) == [tmp_path / "mysql"]

@@ -33,6 +33,7 @@ class Server:
 
     def __init__(self, status=None, unit="inactive", note=None, recovered=None, files=0.0, started="@100", heals=True, databases=(), upgrades=0, copying=False):
         self.now, self.unit, self.note, self.recovered, self.files, self.started = status, unit, note, recovered, files, started
+        self.asked, self.answers = 0, [{}]
         self.heals, self.there, self.upgrades, self.copying, self.done = heals, databases, upgrades, copying, []
 
     def installed(self):
@@ -90,6 +91,11 @@ class Server:
     def upgrading(self):
         self.upgrades -= 1
         return self.upgrades >= 0
+
+    def others(self):
+        self.asked += 1
+        self.answers = self.answers[-1:] if len(self.answers) == 1 else self.answers[1:]
+        return "n2", self.answers[0]
 
     def last_log_lines(self):
         return "I could not"
@@ -209,3 +215,44 @@ def test_look_reports_the_component_of_a_member():
     assert (facts["configuration"], facts["size"], facts["node"], facts["view"]) == (7, 3, "n2", ["n1", "n2", "n3"])
     facts = look(Server(ALONE, "active"))
     assert (facts["configuration"], facts["node"], facts["view"]) == (-1, None, [])
+
+
+ISOLATED = {
+    "name": "n1", "state": "running", "primary": False, "ready": False, "uuid": A, "position": 12, "joined": True, "isolated": True,
+    "view": None, "caught_up": None, "node": None, "names": {}, "failed": None,
+}  # fmt: skip
+AHEAD, FORMED = {**ISOLATED, "position": 13}, {**ISOLATED, "primary": True, "ready": True}
+
+
+@pytest.mark.parametrize(
+    ("answers", "forced", "why"),
+    [
+        ([{"n1": ISOLATED}], False, None),
+        # its guard is restarted
+        ([{}, {}, {"n1": None}, {"n1": ISOLATED}], False, None),
+        ([{"n1": AHEAD}], False, r"n1 has the newest data \(position 13\) of n1, n2"),
+        ([{"n1": AHEAD}], True, None),
+        ([{"n1": None}], False, "n1 may have newer data and does not answer"),
+        ([{}], True, None),
+        ([{"n1": FORMED}], False, "others are in a Primary Component, or may form one: n1"),
+        ([{"n1": FORMED}], True, "others are in a Primary Component, or may form one: n1"),
+    ],
+)
+def test_the_others_confirm_a_start(answers, forced, why):
+    server = Server(None, "failed", {"uuid": A, "seqno": "-1"}, recovered=(A, 12))
+    server.answers = [{}, *answers]
+    if why:
+        with pytest.raises(RefusedError, match=f"this member does not start the cluster: {why}. It was not so when that was decided"):
+            run(server, "bootstrapped", confirm=("n1",), forced=forced)
+        assert server.asked == 10 and set(server.done) == {"recover"}
+    else:
+        assert run(server, "bootstrapped", confirm=("n1",), forced=forced).after["ready"]
+        assert "bootstrap" in server.done
+
+
+def test_a_member_that_was_taken_in_meanwhile_starts_no_cluster():
+    server = Server(ALONE, "active")
+    # its guard was faster
+    server.others = lambda: setattr(server, "now", SYNCED) or ("n2", {"n1": FORMED})
+    assert run(server, "bootstrapped", confirm=("n1",)).after["ready"]
+    assert server.done == []
