@@ -134,7 +134,8 @@ class Operator:
         done = play(f"reduced.footprint.{name}", *given, inventory=self.inventory, log=self._folder / f"{self._count:02}-{name}.log")
         print(f"{name} {' '.join(more)}: {done.rc}, {done.changed} changed, {time.time() - began:.0f} s", done.changed_tasks(), flush=True)
         text = " ".join(done.output.split())
-        assert (done.rc != 0) == (fails is not None) and (fails or "") in text and says in text, done.output[-6000:]
+        errors = [line for line in done.output.splitlines() if line.startswith(("[ERROR]", "fatal:", "failed:"))]
+        assert (done.rc != 0) == (fails is not None) and (fails or "") in text and says in text, "\n".join([*errors, done.output[-4000:]])
         return done.changed
 
     def begin(self, **more: t.Any) -> None:
