@@ -14,7 +14,7 @@ from lab_bmcs import Controllers
 from rflab.plays import play
 from rflab.settings import current
 from standby_automatic import NOTHING, Operator, check_never_two, copied, forget_samples, running, taken, up
-from standby_pair import CLUSTER, VM, Trio, lab
+from standby_pair import CLUSTER, POOL, VM, Trio, lab
 
 pytestmark = pytest.mark.chapter
 
@@ -87,6 +87,8 @@ def test_destroy_environment(trio: Trio, operator: Operator) -> None:
     trio.here.call("standby", {"id": VM, "cluster": CLUSTER, "state": "absent"})
     # the machine was removed with the server to which it had been moved
     trio.here.ssh("rm -f /etc/reduced.footprint/vms/*.json")
+    # its disks were kept there
+    trio.there.ssh(f"rm -f {POOL}/{VM}-disk*")
     operator.begin()
     forget_samples(trio)
     confirm = (f"destroy_environment_confirm={CLUSTER}", "destroy_environment_force=true", "destroy_environment_shutdown_timeout=3")
