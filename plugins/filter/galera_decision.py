@@ -63,7 +63,8 @@ _value:
     - With V(start) the decision with V(action) (V(none), V(join), V(bootstrap) or V(refuse)), V(reason), V(hint), V(bootstrap) (the member
       that starts), V(join) (the others in order), V(discard) (joining members whose data must be set aside first), V(uuid),
       V(silence) (witnesses to stop before the cluster is started), V(wake) (witnesses to start afterwards, including those that an interrupted run
-      left stopped), V(confirm) (the members whose guards must confirm the start right before it), V(warnings), and V(members), one line of text for each member and witness.
+      left stopped), V(confirm) (the members whose guards must confirm the start right before it), V(warnings), and V(members), one line of text
+      for each member and witness.
   type: raw
 """
 
