@@ -15,6 +15,7 @@ import typing as t
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_guest_addresses
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_info import InfoRequest, read_vms
 from storage_host import StorageHost
 from tests.support import leftovers
@@ -28,7 +29,7 @@ NIC = [{"network": "story"}]
 STARTS = """#!/bin/sh
 /bin/busybox ip link set eth0 up
 /bin/busybox udhcpc -i eth0 -n -q -s /bin/lease
-/bin/busybox sleep 4
+/bin/busybox sleep 8
 while true; do printf 'SSH-2.0-test\\r\\n' | /bin/busybox nc -l -p 22; done
 """
 LEASE = '#!/bin/sh\n[ "$1" != bound ] || /bin/busybox ip addr add "$ip/28" dev "$interface"\n'
@@ -90,11 +91,11 @@ def test_a_machine_without_a_server_for_ssh_is_late_and_keeps_running(host: Stor
 
 def test_a_container_is_done_when_it_answers(host: StorageHost, network: t.Any) -> None:
     root_image(host)
-    started = time.monotonic()
     made = host.call({"id": "box", "nics": NIC, "disks": [{"image": "root"}]}, kind="lxc", template="default", wait="ssh", wait_timeout=60).vms[0]
     assert made.error is None
-    assert time.monotonic() - started > 4, "it has an address before it answers"
     [found] = made.addresses or []
+    # it has the address for some seconds before it answers there
+    assert any(io_guest_addresses.ssh_answers(found["address"], 1) or time.sleep(0.5) for unused in range(5))
     assert found["address"].startswith(f"{PREFIX}.") and found["mac"] == made.macs[0]
     assert addresses(host, "lxc") == made.addresses
 
