@@ -54,8 +54,8 @@ options:
         them again. O(vms) only needs the ids. The power state and autostart do not change.
       - A VM that M(reduced.footprint.vm_move) has moved or is moving to another server is left unchanged with V(running) and V(present) (see
         RV(vms[].moved_to)) and refused with the other states.
-      - The module waits until the state is reached, and with O(wait) until the guests can be reached. With V(running), a paused or suspended VM is resumed; a VM with saved memory is
-        restored, with the definition it was saved with.
+      - The module waits until the state is reached, and with O(wait) until the guests can be reached. With V(running), a paused or
+        suspended VM is resumed; a VM with saved memory is restored, with the definition it was saved with.
     type: str
     choices: [running, present, shutdown, absent, rolled_back]
     default: running

@@ -29,7 +29,8 @@ def findings(awake: Known) -> list[Finding]:
     found: list[Finding] = []
     for host, seen in awake.items():
         parts = seen.get("parts") or {}
-        found += [Finding(CHECK_OF[part], UNKNOWN, f"cannot be read: {one['error']}", "", host) for part, one in parts.items() if part in CHECK_OF and "error" in one]
+        late = {part: one["error"] for part, one in parts.items() if part in CHECK_OF and "error" in one}
+        found += [Finding(CHECK_OF[part], UNKNOWN, f"cannot be read: {why}", "", host) for part, why in late.items()]
         found += _links(host, _of(seen, "links") or ())
         found += _space(host, _of(seen, "file_systems") or (), _of(seen, "pools") or ())
         found += _disks(host, _of(seen, "disks") or {})

@@ -54,7 +54,8 @@ def test_each_device_counts_once_and_images_do_not(tmp_path: pathlib.Path) -> No
     mounts = tmp_path / "mounts"
     (tmp_path / "a b").mkdir()
     odd = str(tmp_path / "a b").replace(" ", "\\040")
-    mounts.write_text(f"/dev/sda1 {odd} ext4 rw,relatime 0 0\n/dev/sda1 /bind ext4 rw 0 0\n/dev/sr0 /cd iso9660 ro 0 0\ntmpfs /run tmpfs rw 0 0\n/dev/sdb1 / xfs ro 0 0\n")
+    lines = [f"/dev/sda1 {odd} ext4 rw,relatime", "/dev/sda1 /bind ext4 rw", "/dev/sr0 /cd iso9660 ro", "tmpfs /run tmpfs rw", "/dev/sdb1 / xfs ro"]
+    mounts.write_text("".join(f"{line} 0 0\n" for line in lines))
     found = io_machine.file_systems(str(mounts))
     assert [(one["path"], one["read_only"]) for one in found] == [(str(tmp_path / "a b"), False), ("/", True)]
     assert all(0 < one["free_bytes"] <= one["size_bytes"] for one in found)
@@ -75,7 +76,8 @@ SMART: list[tuple[dict[str, t.Any], bool, list[str]]] = [
 def test_disks(document: dict[str, t.Any], known: bool, problems: list[str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "disk.json").write_text(json.dumps(document))
     scan = '{"devices": [{"name": "/dev/sda", "type": "sat"}]}'
-    program(tmp_path, monkeypatch, "smartctl", f"""case "$*" in *--scan*) echo '{scan}' ;; *"--device sat /dev/sda") cat {tmp_path}/disk.json; exit 8 ;; esac""")
+    asked = f"""case "$*" in *--scan*) echo '{scan}' ;; *"--device sat /dev/sda") cat {tmp_path}/disk.json; exit 8 ;; esac"""
+    program(tmp_path, monkeypatch, "smartctl", asked)
     root = write(tmp_path / "root", {"sys/block/md0/md/degraded": "1", "sys/block/sda/size": "1"})
     assert io_machine.disks(str(root)) == {
         "smart": True, "disks": [{"name": "/dev/sda", "known": known, "problems": problems}], "arrays": [{"name": "md0", "missing": 1}],

@@ -38,7 +38,8 @@ DECLARED = plan_doctor.Declared({"web": "m1"}, {"m1": ["virt"], "m2": ["virt"]},
 def host(**parts: t.Any) -> dict[str, t.Any]:
     """The answer of a healthy server with other parts; an error is a mapping with ``error``."""
     values = {**HEALTHY, **parts}
-    return {"reachable": True, "reason": "", "parts": {name: one if isinstance(one, dict) and "error" in one else {"value": one} for name, one in values.items()}}
+    entries = {name: one if isinstance(one, dict) and "error" in one else {"value": one} for name, one in values.items()}
+    return {"reachable": True, "reason": "", "parts": entries}
 
 
 def second(**parts: t.Any) -> dict[str, t.Any]:
@@ -118,7 +119,7 @@ PROBLEMS: list[tuple[dict[str, t.Any], str]] = [
     ({"record": {**HEALTHY["record"], "name": "m2", "roles": [], "cluster": "old"}},
      "REPAIR  inventory: m2: it has recorded cluster old, here lab; roles none, here virt. Run provision_virt"),
     ({"record": {**HEALTHY["record"], "name": "m2", "qemu": "8.2.2"}}, "note    inventory: QEMU is 7.2.9 on m1, 8.2.2 on m2. VMs move live"),
-    ({"vms": [{"name": "new", "state": "running", "origin": "vm_define", "cluster": "lab"}]}, "note    inventory: m2: the VM new is not in the inventory. Add it"),
+    ({"vms": [{"name": "new", "state": "running", "origin": "vm_define", "cluster": "lab"}]}, "note    inventory: m2: the VM new is not in the inventory."),
     ({"vms": [{"name": "web2", "state": "shutdown"}]}, "REPAIR  VMs: server m2: 0 of 1 VMs running (web2 is shutdown). Start these VMs with spawn_vms"),
     ({"vms": [{"name": "x", "state": "running", "pending": ["memory"]}]}, "note    VMs: x requires a restart (memory)"),
     ({"standbys": [{"id": "web", "part": "source", "state": "done", "standby": "m1", "age_seconds": 9000, "problem": "its last copy is 9000 s old"}]},

@@ -14,7 +14,8 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_cloud, run_status
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
 
-GIVEN: dict[str, t.Any] = {"server": False, "services": [], "cloud": False, "probes": {}, "cluster": "blue", "environment": "lab", "query_timeout": 5, "checks": False}
+GIVEN: dict[str, t.Any] = {"server": False, "services": [], "cloud": False, "probes": {}, "cluster": "blue", "environment": "lab", "query_timeout": 5}
+GIVEN["checks"] = False
 
 
 def look(request: t.Any) -> dict[str, t.Any]:

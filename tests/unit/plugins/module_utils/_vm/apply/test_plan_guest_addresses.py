@@ -17,7 +17,7 @@ CASES: list[tuple[str, dict[str, t.Any], str | None, list[tuple[str, str, str]] 
     ("leases and ARP are no proof that there is none", {"lease": [], "agent": None, "arp": []}, None, None),
     ("the guest says that it has none", {"lease": [], "agent": [], "arp": []}, None, []),
     ("the first source counts", {"lease": [(A, FOUR)], "agent": [(A, FOUR)], "arp": [(A, FOUR)]}, None, [(FOUR, A, "lease")]),
-    ("the order is that of the NICs, IPv4 first", {"agent": [(B, OTHER), (A, SIX), (A, FOUR)]}, None, [(FOUR, A, "agent"), (SIX, A, "agent"), (OTHER, B, "agent")]),
+    ("the order is that of the NICs, IPv4 first", {"arp": [(B, OTHER), (A, SIX), (A, FOUR)]}, None, [(FOUR, A, "arp"), (SIX, A, "arp"), (OTHER, B, "arp")]),
     ("interfaces inside of the guest", {"agent": [("00:00:00:00:00:00", "127.0.0.1"), (INSIDE, "172.17.0.1"), (A, FOUR)]}, None, [(FOUR, A, "agent")]),
     ("addresses of one link or guest", {"agent": [(A, "fe80::1"), (A, "169.254.3.4"), (A, "127.0.0.1")]}, None, []),
     ("a declared address that is also seen", {"lease": [(A, OTHER)], "arp": [(B, FOUR)]}, FOUR, [(FOUR, B, "arp"), (OTHER, A, "lease")]),
