@@ -33,7 +33,7 @@ def findings(awake: Known) -> list[Finding]:
         found += [Finding(CHECK_OF[part], UNKNOWN, f"cannot be read: {why}", "", host) for part, why in late.items()]
         found += _links(host, _of(seen, "links") or ())
         found += _space(host, _of(seen, "file_systems") or (), _of(seen, "pools") or ())
-        found += _disks(host, _of(seen, "disks") or {})
+        found += _disks(host, _of(seen, "disks") or {}, "pools" in parts)
         found += _units(host, _of(seen, "units") or {})
         if _of(seen, "restart"):
             found.append(Finding("restarts", NOTE, str(_of(seen, "restart")), "maintain_virt_node restarts servers one at a time", host))
@@ -45,15 +45,12 @@ def healthy(awake: Known) -> dict[str, str]:
     ports = {host: [one for one in _of(seen, "links") or () if _is_port(one)] for host, seen in awake.items()}
     bridges = {one["mtu"] for seen in awake.values() for one in _of(seen, "links") or () if one["kind"] == "bridge"}
     known = [one for seen in awake.values() for one in (_of(seen, "disks") or {}).get("disks") or () if one["known"]]
-    without = [host for host, seen in awake.items() if not (_of(seen, "disks") or {"smart": True})["smart"]]
     fullest = max(((_used(one), f"{one['path']} on {host}") for host, seen in awake.items() for one in _of(seen, "file_systems") or ()), default=None)
     return {
         "links": f"{sum(map(len, ports.values()))} ports of bridges and bonds on {sum(map(bool, ports.values()))} hosts" if any(ports.values()) else "",
         "MTU": f"{', '.join(map(str, sorted(bridges)))} at all bridges" if bridges else "",
         "space": f"at most {fullest[0]:.0f} % used ({fullest[1]})" if fullest else "",
-        "disks": ", ".join(
-            text for text in (f"SMART of {len(known)} disks" if known else "", f"no SMART on {', '.join(without)} (smartmontools)" if without else "") if text
-        ),
+        "disks": f"SMART of {len(known)} disks" if known else "",
         "units": "none has failed" if any(_of(seen, "units") is not None for seen in awake.values()) else "",
         "restarts": "none is due" if any(_of(seen, "restart") is not None for seen in awake.values()) else "",
     }
@@ -127,7 +124,9 @@ def _filled(host: str, what: str, one: Entry) -> t.Iterator[Finding]:
         yield Finding("space", REPAIR if used >= _FULL else NOTE, f"{what} has {used:.0f} % of its {kind} in use, {left}", todo, host)
 
 
-def _disks(host: str, found: Entry) -> t.Iterator[Finding]:
+def _disks(host: str, found: Entry, server: bool) -> t.Iterator[Finding]:
+    if server and found and not found["smart"]:
+        yield Finding("disks", NOTE, "the health of its disks is not known", "Install smartmontools", host)
     for one in found.get("disks") or ():
         if one["problems"]:
             yield Finding("disks", REPAIR, f"{one['name']}: {', '.join(one['problems'])}", "Replace it; first check that its data are elsewhere", host)

@@ -108,6 +108,7 @@ PROBLEMS: list[tuple[dict[str, t.Any], str]] = [
     ({"disks": {**HEALTHY["disks"], "disks": [{"name": "/dev/sda", "known": True, "problems": ["8 pending sectors"]}]}},
      "REPAIR  disks: m2: /dev/sda: 8 pending sectors. Replace it"),
     ({"disks": {**HEALTHY["disks"], "arrays": [{"name": "md0", "missing": 1}]}}, "REPAIR  disks: m2: md0 lacks 1 members. Replace the disk, then mdadm"),
+    ({"disks": {"smart": False, "disks": [], "arrays": []}}, "note    disks: m2: the health of its disks is not known. Install smartmontools"),
     ({"units": {**HEALTHY["units"], "failed": ["a.service", "b.mount"]}}, "REPAIR  units: m2: failed: a.service, b.mount. journalctl -u a.service"),
     ({"restart": "packages that were updated require it"}, "note    restarts: m2: packages that were updated require it. maintain_virt_node"),
     ({"keys": key(7200)}, "note    keys: m2: the key of move-web is accepted for 2 hours. It is withdrawn by the end"),
