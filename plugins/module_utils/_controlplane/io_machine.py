@@ -43,7 +43,9 @@ def links(root: str = "/") -> list[dict[str, t.Any]]:
 
 def _kind(folder: pathlib.Path) -> str:
     kinds = {"bridge": "bridge", "bonding": "bond", "device": "device"}
-    return next((kind for entry, kind in kinds.items() if (folder / entry).exists()), "other")
+    # one that is on top of another one and neither a bridge nor a bond is a VLAN, or works like one
+    other = "vlan" if any(folder.glob("lower_*")) else "other"
+    return next((kind for entry, kind in kinds.items() if (folder / entry).exists()), other)
 
 
 def _line(path: pathlib.Path) -> str | None:

@@ -62,7 +62,7 @@ def _of(seen: Entry, part: str) -> t.Any:
 
 def _is_port(link: Entry) -> bool:
     """Whether it connects the machine: guests have ports of bridges as well, which come and go with them."""
-    return link["master"] is not None and link["kind"] in ("device", "bond")
+    return link["master"] is not None and link["kind"] in ("device", "bond", "vlan")
 
 
 def _links(host: str, links: t.Sequence[Entry]) -> t.Iterator[Finding]:

@@ -36,13 +36,15 @@ def test_links(tmp_path: pathlib.Path) -> None:
         f"{net}/eno1/flags": "0x1103", f"{net}/eno1/mtu": "9000", f"{net}/eno1/carrier": "0", f"{net}/eno1/speed": "-1", f"{net}/eno1/device/vendor": "x",
         # the kernel has no carrier of one that is off
         f"{net}/bond0/flags": "0x1002", f"{net}/bond0/mtu": "1500", f"{net}/bond0/bonding/mode": "x",
-        f"{net}/bonding_masters": "bond0",
+        f"{net}/bonding_masters": "bond0", f"{net}/eno1.7/flags": "0x1003", f"{net}/eno1.7/mtu": "1500",
     })  # fmt: skip
     (root / net / "eno1/master").symlink_to("../br0")
+    (root / net / "eno1.7/lower_eno1").symlink_to("../eno1")
     assert io_machine.links(str(root)) == [
         {"name": "bond0", "kind": "bond", "master": None, "up": False, "carrier": None, "mtu": 1500, "speed": None},
         {"name": "br0", "kind": "bridge", "master": None, "up": True, "carrier": True, "mtu": 1500, "speed": None},
         {"name": "eno1", "kind": "device", "master": "br0", "up": True, "carrier": False, "mtu": 9000, "speed": -1},
+        {"name": "eno1.7", "kind": "vlan", "master": None, "up": True, "carrier": None, "mtu": 1500, "speed": None},
     ]
 
 
