@@ -27,11 +27,8 @@ class ActionModule(PlanAction):
         """Entry point."""
         result = super().run(tmp, task_vars)
         states = {one["state"] for one in result.get("findings") or ()}
-        if result.get("msg") and plan_doctor_finding.REPAIR in states:
-            result["failed"] = True
-        elif result.get("msg") and plan_doctor_finding.UNKNOWN in states:
-            result["unreachable"] = True
-        return result
+        bad = "failed" if plan_doctor_finding.REPAIR in states else "unreachable" if plan_doctor_finding.UNKNOWN in states else None
+        return {"changed": False, "lines": result["lines"], "msg": result["msg"], bad: True} if bad else result
 
     def plan(self, given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> Plan:
         """Return the repairs, or the report."""
@@ -49,9 +46,8 @@ class ActionModule(PlanAction):
             excluded,
         )
         findings = plan_doctor.examine(given["answers"], plan_status.build_status(found), found["clocks"], declared)
-        values: dict[str, t.Any] = {"findings": [one._asdict() for one in findings]}
         if given["fix"]:
             return Plan((), values={"fixes": plan_doctor_fixes.steps(findings)})
         last = plan_doctor.verdict(findings)
         healthy = not any(one.state in (plan_doctor_finding.REPAIR, plan_doctor_finding.UNKNOWN) for one in findings)
-        return Plan([*plan_doctor.lines(findings), *([last] if healthy else [])], values={**values, "msg": last})
+        return Plan([*plan_doctor.lines(findings), *([last] if healthy else [])], values={"findings": [one._asdict() for one in findings], "msg": last})

@@ -79,4 +79,6 @@ def _nothing(why: str, reachable: bool = False) -> dict[str, t.Any]:
 def _reason(message: str) -> str:
     """Return the last line of an error, empty for a host that is off."""
     line = ([text.strip() for text in message.splitlines() if text.strip()] or [""])[-1]
+    # what follows is ssh's own message
+    line = line.partition("can be reached over ssh: ")[2] or line
     return "" if any(text in line.lower() for text in _OFF) else line

@@ -54,7 +54,7 @@ fixes:
   type: dict
 findings:
   description: The report, a list of mappings with C(check), C(state), V(ok), V(note), V(repair) or V(unknown), C(text), C(todo), C(host) and C(fix).
-  returned: without O(fix)
+  returned: without O(fix), unless something must be repaired or is unknown
   type: list
   elements: dict
 msg:

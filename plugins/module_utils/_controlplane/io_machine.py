@@ -103,9 +103,12 @@ def _disk(name: str, kind: str) -> dict[str, t.Any]:
 def units() -> dict[str, t.Any]:
     """Return ``failed`` units, ``stopped`` timers of the collection that are enabled, and ``time_services`` that are enabled: name, whether it runs."""
     failed = run(["systemctl", "list-units", "--failed", "--plain", "--no-legend", "--full"], timeout=_SECONDS).stdout
-    shown = run(["systemctl", "show", "--property=Id,ActiveState,UnitFileState", *_TIMERS, *_TIME_SERVICES], timeout=_SECONDS).stdout
-    entries = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in shown.split("\n\n")]
-    enabled = {entry["Id"]: entry["ActiveState"] in ("active", "activating") for entry in entries if entry.get("UnitFileState") == "enabled"}
+    listing = ["systemctl", "list-unit-files", "--state=enabled", "--plain", "--no-legend", "--full", *_TIMERS, *_TIME_SERVICES]
+    names = [line.split()[0] for line in run(listing, timeout=_SECONDS).stdout.splitlines() if line.split()]
+    # by name: a pattern would find loaded units only, and one that is off need not be
+    shown = run(["systemctl", "show", "--property=Id,ActiveState", *names], timeout=_SECONDS).stdout if names else ""
+    entries = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in shown.split("\n\n") if block.strip()]
+    enabled = {entry["Id"]: entry["ActiveState"] in ("active", "activating") for entry in entries}
     return {
         "failed": [line.split()[0] for line in failed.splitlines() if line.split()],
         "stopped": sorted(name for name, runs in enabled.items() if name.endswith(".timer") and not runs),

@@ -46,11 +46,14 @@ def examine(answers: Known, report: t.Mapping[str, t.Any], skew: plan_clock.Skew
     :arg skew: of the clocks on the same answers.
     """
     awake = {host: seen for host, seen in answers.items() if seen.get("reachable")}
+    places = {str(vm["name"]): host for host, seen in awake.items() for vm in _value(seen, "vms") or () if not vm.get("moved")}
+    missing = {name for name, server in declared.vms.items() if name not in places and _value(awake.get(server) or {}, "vms") is not None}
     found = [
-        *_hosts(answers),
+        # one that does not exist does not answer either
+        *_hosts({host: seen for host, seen in answers.items() if host not in missing or host in awake}),
         *(Finding("hosts", NOTE, "excluded by --limit, so nothing is known", "", host) for host in declared.excluded),
         *_of_status(report),
-        *_inventory(awake, declared),
+        *_inventory(awake, declared, places, missing),
         *_jobs(awake, declared),
         *_keys(awake),
         *plan_doctor_machine.findings(awake),
@@ -123,15 +126,10 @@ def _of_status(report: t.Mapping[str, t.Any]) -> t.Iterator[Finding]:
         yield Finding("services", REPAIR, f"{', '.join(bad)} not healthy", "Run status, which says what to do first")
 
 
-def _inventory(awake: Known, declared: Declared) -> t.Iterator[Finding]:
-    places: dict[str, str] = {}
-    for host, seen in awake.items():
-        for vm in _value(seen, "vms") or ():
-            if not vm.get("moved"):
-                places[str(vm["name"])] = host
+def _inventory(awake: Known, declared: Declared, places: t.Mapping[str, str], missing: t.Container[str]) -> t.Iterator[Finding]:
     for name, server in declared.vms.items():
         there = places.get(name)
-        if there is None and _value(awake.get(server) or {}, "vms") is not None:
+        if name in missing:
             yield Finding("inventory", REPAIR, f"the VM {name} does not exist on {server}", "Run spawn_vms, or remove it from the inventory")
         elif there not in (None, server):
             yield Finding("inventory", REPAIR, f"the VM {name} is on {there}, the inventory has it on {server}", f"Move its entry to {there} in nodes.yml")

@@ -92,11 +92,12 @@ def test_without_smartctl_nothing_is_known_of_disks(tmp_path: pathlib.Path, monk
 
 
 def test_units(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = [("footprint-a.timer", "active", "enabled"), ("footprint-b.timer", "inactive", "enabled"), ("footprint-c.timer", "inactive", "disabled"),
-              ("chrony.service", "inactive", "enabled"), ("ntpsec.service", "inactive", "")]  # fmt: skip
-    shown = "\n\n".join(f"Id={name}\nActiveState={state}\nUnitFileState={file}" for name, state, file in blocks)
-    (tmp_path / "shown").write_text(f"{shown}\n")
-    program(tmp_path, monkeypatch, "systemctl", f'[ "$1" = show ] && exec cat {tmp_path}/shown; echo "mnt-x.mount loaded failed failed /mnt/x"')
+    enabled = {"footprint-a.timer": "active", "footprint-b.timer": "inactive", "chrony.service": "inactive"}
+    (tmp_path / "shown").write_text("\n\n".join(f"Id={name}\nActiveState={state}" for name, state in enabled.items()) + "\n")
+    (tmp_path / "enabled").write_text("".join(f"{name} enabled enabled\n" for name in enabled))
+    show = f'show) test "$*" = "show --property=Id,ActiveState {" ".join(enabled)}" && cat {tmp_path}/shown ;;'
+    failed = 'list-units) echo "mnt-x.mount loaded failed failed /mnt/x" ;;'
+    program(tmp_path, monkeypatch, "systemctl", f'case "$1" in {show} list-unit-files) cat {tmp_path}/enabled ;; {failed} esac')
     assert io_machine.units() == {"failed": ["mnt-x.mount"], "stopped": ["footprint-b.timer"], "time_services": {"chrony.service": False}}
 
 

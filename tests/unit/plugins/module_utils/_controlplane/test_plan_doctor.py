@@ -146,6 +146,10 @@ def test_problems_of_several_hosts() -> None:
     moved = {"m1": host(vms=[]), "m2": second(vms=HEALTHY["vms"])}
     assert problems(moved)[0].startswith("REPAIR  inventory: the VM web is on m2, the inventory has it on m1. Move its entry to m2")
     assert problems({"m1": host(vms=[]), "m2": second()})[0].startswith("REPAIR  inventory: the VM web does not exist on m1. Run spawn_vms")
+    # a VM that does not exist does not answer either
+    silent = {"reachable": False, "reason": "", "parts": {}}
+    assert len(problems({"m1": host(vms=[]), "m2": second(), "web": silent})) == 1
+    assert len(problems({"m1": host(), "m2": second(), "web": silent})) == 1
     # the same is one line
     assert problems({"m1": host(restart="x"), "m2": second(restart="x")}) == ["note    restarts: m1, m2: x. maintain_virt_node restarts servers one at a time"]
 
