@@ -32,7 +32,8 @@ MARKER = "reduced.footprint-migrate-move-old"
 
 
 def doctor(name: str, *arguments: str, **given: t.Any) -> tuple[int, list[str]]:
-    extra = [f"--extra-vars={key}={value}" for key, value in given.items()]
+    # emulated machines on busy processors answer late
+    extra = [f"--extra-vars={key}={value}" for key, value in {"doctor_timeout": 120, **given}.items()]
     done = play("reduced.footprint.doctor", *arguments, *extra, log=LOGS / f"doctor-{name}.log", inventory=current().state / "inventory")
     return done.rc, [line.strip() for line in done.output.splitlines() if re.match(r"    (ok|note|REPAIR|UNKNOWN) +\w+: ", line)]
 

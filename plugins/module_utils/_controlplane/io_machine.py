@@ -104,7 +104,8 @@ def units() -> dict[str, t.Any]:
     """Return ``failed`` units, ``stopped`` timers of the collection that are enabled, and ``time_services`` that are enabled: name, whether it runs."""
     failed = run(["systemctl", "list-units", "--failed", "--plain", "--no-legend", "--full"], timeout=_SECONDS).stdout
     listing = ["systemctl", "list-unit-files", "--state=enabled", "--plain", "--no-legend", "--full", *_TIMERS, *_TIME_SERVICES]
-    names = [line.split()[0] for line in run(listing, timeout=_SECONDS).stdout.splitlines() if line.split()]
+    # the exit code is 1 if there is none
+    names = [line.split()[0] for line in run(listing, timeout=_SECONDS, ok=(0, 1)).stdout.splitlines() if line.split()]
     # by name: a pattern would find loaded units only, and one that is off need not be
     shown = run(["systemctl", "show", "--property=Id,ActiveState", *names], timeout=_SECONDS).stdout if names else ""
     entries = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in shown.split("\n\n") if block.strip()]

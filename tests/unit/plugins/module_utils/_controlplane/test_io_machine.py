@@ -13,6 +13,7 @@ import typing as t
 
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_machine
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import model_one_time_key
 
 
@@ -99,6 +100,15 @@ def test_units(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = 'list-units) echo "mnt-x.mount loaded failed failed /mnt/x" ;;'
     program(tmp_path, monkeypatch, "systemctl", f'case "$1" in {show} list-unit-files) cat {tmp_path}/enabled ;; {failed} esac')
     assert io_machine.units() == {"failed": ["mnt-x.mount"], "stopped": ["footprint-b.timer"], "time_services": {"chrony.service": False}}
+
+
+def test_a_machine_without_such_units(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, monkeypatch, "systemctl", 'case "$1" in list-units) exit 0 ;; list-unit-files) exit 1 ;; *) exit 2 ;; esac')
+    assert io_machine.units() == {"failed": [], "stopped": [], "time_services": {}}
+    # one that systemd does not run on is unknown
+    program(tmp_path, monkeypatch, "systemctl", "exit 1")
+    with pytest.raises(CommandError):
+        io_machine.units()
 
 
 @pytest.mark.parametrize(
