@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         asked = self._task.args.get("query_timeout", 8)
         if not str(asked).isdecimal() or int(asked) < 1:
-            hint = "Use 8, for example; in the playbook status the variable is status_timeout."
+            hint = "Use 8, for example; in the playbooks status and doctor the variables are status_timeout and doctor_timeout."
             return {"failed": True, **InputError(f"{asked!r} is not a number of seconds above 0.", "query_timeout", hint).as_result()}
         seconds = int(asked) + _CONNECTION
 
@@ -79,4 +79,6 @@ def _nothing(why: str, reachable: bool = False) -> dict[str, t.Any]:
 def _reason(message: str) -> str:
     """Return the last line of an error, empty for a host that is off."""
     line = ([text.strip() for text in message.splitlines() if text.strip()] or [""])[-1]
+    # what follows is ssh's own message
+    line = line.partition("can be reached over ssh: ")[2] or line
     return "" if any(text in line.lower() for text in _OFF) else line

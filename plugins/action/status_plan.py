@@ -15,7 +15,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane im
     plan_status_summary,
     run_status_files,
 )
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.model_probe import probes_by_host
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_plan import Plan
 from ansible_collections.reduced.footprint.plugins.plugin_utils.plan_action import PlanAction
@@ -37,9 +36,8 @@ class ActionModule(PlanAction):
 
     def plan(self, given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> Plan:
         """Return the hosts that are asked, and the report on their answers."""
-        hostvars, groups, within = variables["hostvars"], variables["groups"], variables["ansible_play_hosts_all"]
-        members = plan_controlplane.members_of(groups, hostvars, within)
-        ask = plan_status_answers.asked(members, groups.get("virt") or (), probes_by_host(given["services"], groups))
+        hostvars, within = variables["hostvars"], variables["ansible_play_hosts_all"]
+        members, ask = plan_status_answers.asked_in(variables, given["services"])
         if given["answers"] is None:
             return Plan((), values={"ask": ask})
         vm_hosts = {host: str(hostvars[host].get("vm_host") or "") for host in ask}

@@ -199,4 +199,18 @@ options:
     description: Maximum number of VMs that are started, stopped or changed in parallel, 1 or more.
     type: int
     default: 4
+  wait:
+    description:
+      - Also wait until each running VM has an address that is known (V(address)), or until a server for ssh answers there (V(ssh)). Then
+        RV(vms[].addresses) has them. Only with O(state=running); in check mode the addresses of the moment are returned.
+      - libvirt knows the leases of its own networks, the answer of the guest agent and the ARP table of the host. C(address) in the VM details counts
+        as known. A lease can be older than the guest's start, V(ssh) cannot.
+      - V(ssh) connects to port 22 from the host that runs this module.
+      - A VM that is late has RV(vms[].error) and keeps running; the next run waits again. Other runs on the host do not wait for this one meanwhile.
+    type: str
+    choices: [address, ssh]
+  wait_timeout:
+    description: Maximum number of seconds to wait with O(wait), for all VMs together.
+    type: int
+    default: 300
 """

@@ -13,7 +13,7 @@ author:
   - reduced.footprint authors (@reduced-footprint)
 description:
   - Asks a host once for its VMs, its services, its clock and its probes, all at once and for a limited time. The playbook C(reduced.footprint.status)
-    combines the results with M(reduced.footprint.status_plan).
+    combines the results with M(reduced.footprint.status_plan), the playbook C(reduced.footprint.doctor) with M(reduced.footprint.doctor_plan).
   - A host that does not answer is a result, not a failure.
 extends_documentation_fragment:
   - reduced.footprint.attributes
@@ -31,6 +31,10 @@ options:
     default: []
   cloud:
     description: Whether to read the compute services of nova on a member of the database, and the chassis of OVN on the leader of its databases.
+    type: bool
+    default: false
+  checks:
+    description: Whether to read what the playbook C(reduced.footprint.doctor) checks as well.
     type: bool
     default: false
   probes:
@@ -82,6 +86,8 @@ host:
         - Each part with its C(value), or the C(error) that says why it is unknown. Parts are C(vms), C(migrations), C(standbys), C(controlplane) and C(clock),
           as the modules M(reduced.footprint.vm_info), M(reduced.footprint.master_migrate_info), M(reduced.footprint.vm_standby_info),
           M(reduced.footprint.controlplane_info) and M(reduced.footprint.clock_info) return them, C(compute), C(chassis), and C(probes), the problem of each.
+        - With O(checks) also C(links), C(file_systems), C(disks), C(units), C(restart), C(keys) and C(run), and of a virt host C(pools),
+          C(record) and C(moves).
       type: dict
       sample: {probes: {value: {shop: ""}}}
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
@@ -100,6 +106,7 @@ def main() -> None:
             "server": {"type": "bool", "default": False},
             "services": {"type": "list", "elements": "str", "choices": list(SERVICE_NAMES), "default": []},
             "cloud": {"type": "bool", "default": False},
+            "checks": {"type": "bool", "default": False},
             "probes": {"type": "dict", "default": {}},
             "cluster": {"type": "str", "default": "default"},
             "environment": {"type": "str", "default": ""},

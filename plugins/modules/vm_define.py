@@ -54,8 +54,8 @@ options:
         them again. O(vms) only needs the ids. The power state and autostart do not change.
       - A VM that M(reduced.footprint.vm_move) has moved or is moving to another server is left unchanged with V(running) and V(present) (see
         RV(vms[].moved_to)) and refused with the other states.
-      - The module waits until the state is reached. With V(running), a paused or suspended VM is resumed; a VM with saved memory is
-        restored, with the definition it was saved with.
+      - The module waits until the state is reached, and with O(wait) until the guests can be reached. With V(running), a paused or
+        suspended VM is resumed; a VM with saved memory is restored, with the definition it was saved with.
     type: str
     choices: [running, present, shutdown, absent, rolled_back]
     default: running
@@ -122,9 +122,10 @@ EXAMPLES = r"""
     template: "{{ lookup('ansible.builtin.file', 'my_vm.xml.j2') }}"
     state: present
 
-- name: Define a VM from a cloud image, which is reached as root with the operator's key
+- name: Define a VM from a cloud image, and wait until root can log in with the operator's key
   reduced.footprint.vm_define:
     cluster: lab
+    wait: ssh
     authorized_keys: ["{{ lookup('ansible.builtin.file', '~/.ssh/id_ed25519.pub') }}"]
     vms: [{id: web0, ram: 1, nics: [{bridge: br-admin}], disks: [{size: 10 GiB, image: debian-12-cloud, format: qcow2}]}]
 
@@ -315,6 +316,17 @@ vms:
         - The public SSH host key of the guest if O(host_keys) contains the VM and the key is known for certain, else null.
       type: str
       sample: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFU1bV0Ytq1Tfw1pPqXHgkz2XSm2XG3uM2mC1lVtC0Cs
+    addresses:
+      description:
+        - The addresses of the NICs with O(wait), without those of one link only. With V(ssh) the first one is the one that answered.
+        - Null if none is known, which is not a proof that the guest has none. Empty if the guest agent reports none.
+      type: list
+      elements: dict
+      sample: [{address: 192.168.122.57, mac: '52:54:00:25:3d:6c', source: lease}]
+      contains:
+        address: {description: The IPv4 or IPv6 address., type: str, sample: 192.168.122.57}
+        mac: {description: MAC of the NIC., type: str, sample: '52:54:00:25:3d:6c'}
+        source: {description: 'V(lease), V(agent) or V(arp) of libvirt, or V(details) for one that only the VM details contain.', type: str, sample: lease}
     error:
       description: The error message, null on success.
       type: str
@@ -350,6 +362,8 @@ def main() -> None:
             "recreate_disks": {"type": "list", "elements": "str", "default": []},
             "adopt_disks": {"type": "list", "elements": "str", "default": []},
             "autostart": {"type": "bool", "default": True},
+            "wait": {"type": "str", "choices": ["address", "ssh"]},
+            "wait_timeout": {"type": "int", "default": 300},
             "pool": {"type": "str", "default": "default"},
             "uri": {"type": "str"},
             "images_path": {"type": "path"},

@@ -14,7 +14,7 @@ author:
 description:
   - Lists the VMs of a host for all its libvirt drivers (QEMU and LXC), with the metadata of M(reduced.footprint.vm_define).
   - A driver that is not installed counts as having no VMs.
-  - The P(reduced.footprint.nodes#inventory) inventory plugin finds the addresses of VMs.
+  - The P(reduced.footprint.nodes#inventory) inventory plugin finds the addresses of VMs also by other means, for many hosts at once.
 requirements:
   - python3-libvirt and python3-lxml on the host
 extends_documentation_fragment:
@@ -71,6 +71,10 @@ options:
     description: Return the pool, size and allocation of each disk.
     type: bool
     default: false
+  addresses:
+    description: Return the addresses that libvirt knows from the leases of its networks, the guest agents and the ARP table of the host.
+    type: bool
+    default: false
 seealso:
   - module: reduced.footprint.vm_define
 """
@@ -105,6 +109,11 @@ EXAMPLES = r"""
   loop: "{{ found.vms | subelements('drift') }}"
   loop_control:
     label: ""
+
+- name: Get the addresses of the running VMs
+  reduced.footprint.vm_info:
+    states: [running]
+    addresses: true
 
 - name: Get the size and allocation of the disks
   reduced.footprint.vm_info:
@@ -267,6 +276,18 @@ vms:
           description: Bytes allocated on the host, null for a folder or if O(uri) is another host.
           type: int
           sample: 1638400
+    addresses:
+      description:
+        - The addresses of the NICs, in their order and IPv4 first, without those of one link only.
+        - Null if none is known, which is not a proof that the guest has none. Empty if the guest agent reports none or the VM is off.
+      returned: when O(addresses=true)
+      type: list
+      elements: dict
+      sample: [{address: 192.168.122.57, mac: '52:54:00:25:3d:6c', source: lease}]
+      contains:
+        address: {description: The IPv4 or IPv6 address., type: str, sample: 192.168.122.57}
+        mac: {description: MAC of the NIC., type: str, sample: '52:54:00:25:3d:6c'}
+        source: {description: 'V(lease), V(agent) or V(arp).', type: str, sample: lease}
     xml:
       description: The persistent definition, used from the next start.
       returned: when O(xml=true)
@@ -297,6 +318,7 @@ def main() -> None:
             "states": {"type": "list", "elements": "str", "choices": STATES, "default": []},
             "uri": {"type": "str"},
             "xml": {"type": "bool", "default": False},
+            "addresses": {"type": "bool", "default": False},
             "drift": {"type": "bool", "default": False},
             "volumes": {"type": "bool", "default": False},
         },

@@ -197,6 +197,7 @@ def test_migration_shows_its_progress_in_events(site: Site) -> None:
     "playbook, answers",
     [
         ("status", {"status_timeout": 90}),
+        ("doctor", {"doctor_timeout": 90, "doctor_fix": "false"}),
         ("plan_placement", {"plan_placement_profile": "", "plan_placement_measure": "true"}),
         ("config_dump", {"config_dump_format": "json", "config_dump_origins": "true"}),
         ("add_server", {"add_server_servers": "", "write_probe": "false"}),

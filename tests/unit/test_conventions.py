@@ -125,7 +125,8 @@ def test_documentation_has_the_options_of_the_argument_spec(module: str, monkeyp
 def test_a_module_waits_with_wait_and_wait_timeout(module: str) -> None:
     options = documentation(module).get("options") or {}
     if "wait" in options:
-        assert options["wait"]["type"] == "bool" and "wait_timeout" in options
+        # what to wait for, if there is a choice
+        assert (options["wait"]["type"] == "bool" or options["wait"]["choices"]) and "wait_timeout" in options
     if "wait_timeout" in options:
         assert description(options["wait_timeout"]).startswith("Maximum number of seconds to wait")
 

@@ -23,6 +23,7 @@ sys.path.append(str(ROOT / "tests" / "guide"))
 import guide  # noqa: E402
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_size  # noqa: E402
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import DefineRequest, VmResult  # noqa: E402
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms  # noqa: E402
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot import io_seed_check  # noqa: E402
 
@@ -197,6 +198,18 @@ def test_the_smallest_inventory_has_three_controllers_and_the_master(tmp_path: p
         (tmp_path / f"inventory/host_vars/{name}.yml").write_text(capacity)
     text = ansible("ansible-playbook", "-i", "inventory", "reduced.footprint.plan_placement", "-e", "plan_placement_measure=false", folder=tmp_path)
     assert "all 4 VMs have a server" in text and "failed=0" in text
+
+
+def test_a_vm_on_any_host_is_few_lines_and_ends_with_its_address() -> None:
+    page = guide.blocks((ROOT / "docs/just-vms.md").read_text(encoding="utf-8"))
+    play, *others = [block.text for block in page if block.heading == "A complete play"]
+    assert len(play.splitlines()) <= 18 and not any("virsh" in text for text in (play, *others))
+    [[task, shown]] = [one["tasks"] for one in yaml.safe_load(play)]
+    given = task["reduced.footprint.vm_define"]
+    assert DefineRequest(**given).wait == "ssh" and [vm.id for vm in parse_vms(given["vms"], cluster=given["cluster"])] == ["web"]
+    # what is shown is returned
+    [named] = re.findall(r"attribute='(a\w+)'", shown["ansible.builtin.debug"]["msg"])
+    assert task["register"] == "created" and hasattr(VmResult("", "", "", []), named)
 
 
 #: Five typing errors in nodes.yml of the smallest inventory, and five in its variables.

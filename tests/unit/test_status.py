@@ -179,7 +179,8 @@ def dead() -> t.Iterator[int]:
         yield int(listener.getsockname()[1])
 
 
-def test_dead_hosts_take_one_short_connection_each_at_the_same_time(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize(("playbook", "line"), [("status", "DOWN     c1, c2, metal2, metal3: no answer"), ("doctor", ": no answer. Restore the power")])
+def test_dead_hosts_take_one_short_connection_each_at_the_same_time(playbook: str, line: str, tmp_path: pathlib.Path) -> None:
     control = ControlNode(tmp_path)
     control.configuration = BRIEF
     actions = control.folder / "collections/ansible_collections/reduced/footprint/plugins/action"
@@ -194,10 +195,10 @@ def test_dead_hosts_take_one_short_connection_each_at_the_same_time(tmp_path: pa
         control.more = {name: {"ansible_host": f"127.0.0.{number}", **off} for number, name in enumerate(("metal2", "metal3", "c1", "c2"), 2)}
         control.more["metal1"] = HERE
         began = time.monotonic()
-        code, lines = status(control, footprint_cloud=False, status_timeout=60)
+        code, output = control.run(f"reduced.footprint.{playbook}", "-e", json.dumps({**GIVEN, "footprint_cloud": False, f"{playbook}_timeout": 60}))
         took = time.monotonic() - began
-    text = "\n".join(lines)
-    assert code == 2 and "DOWN     c1, c2, metal2, metal3: no answer" in text and "metal1: no answer" not in text, text
+    text = output
+    assert code == 2 and line in text and all(text.count(name) for name in control.more) and "metal1: no answer" not in text, text
     connections = [line.split() for line in log.read_text("ascii").splitlines()]
     assert sorted(host for host, _begin, _end in connections) == [f"127.0.0.{number}" for number in range(2, 6)], connections
     # with all that a busy machine adds; the run itself needs three seconds of processor time

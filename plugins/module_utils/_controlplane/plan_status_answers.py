@@ -8,12 +8,23 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_clock, plan_controlplane
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import model_probe, plan_clock, plan_controlplane
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status_cloud import CHASSIS, COMPUTE
 
 _CLOUD = {COMPUTE: ("compute", "nova", "galera"), CHASSIS: ("chassis", "neutron", "ovn_database")}
 _PARTS = ("migrations", "standbys", "clock")
 Answers = t.Mapping[str, t.Mapping[str, t.Any]]
+
+
+def asked_in(variables: t.Mapping[str, t.Any], services: t.Any) -> tuple[plan_controlplane.Members, dict[str, dict[str, t.Any]]]:
+    """Return the members of the control plane, and host → the options of ``status_info``.
+
+    :arg variables: of a host of the play, with ``hostvars`` and ``groups``.
+    :arg services: those that the operator declares.
+    """
+    groups = variables["groups"]
+    members = plan_controlplane.members_of(groups, variables["hostvars"], variables["ansible_play_hosts_all"])
+    return members, asked(members, groups.get("virt") or (), model_probe.probes_by_host(services, groups))
 
 
 def asked(members: plan_controlplane.Members, servers: t.Sequence[str], probes: t.Mapping[str, t.Mapping[str, str]]) -> dict[str, dict[str, t.Any]]:

@@ -63,6 +63,12 @@ def verdict(report: Report) -> str:
     return f"{report['state']}: {named}. First {action}: {page}"
 
 
+def action_of(topic: str) -> str:
+    """Return what to do about a topic that is not healthy, as a sentence without its full stop."""
+    action = _action([topic])[0]
+    return f"{action[:1].upper()}{action[1:]}"
+
+
 def _silent(report: Report) -> dict[str, tuple[str, str]]:
     """Return the hosts that do not answer, servers first, each with its state and the reason, if one is known."""
     found: dict[str, tuple[str, str]] = {}
@@ -102,7 +108,10 @@ def _first(report: Report, topics: t.Sequence[str]) -> tuple[str, str]:
     if silent:
         # with a reason, at least one of them is on
         return _ALL_SILENT if all(state == UNKNOWN and not why for state, why in silent) else _SILENT
-    words = [word for topic in topics for word in topic.split(", ")]
+    return _action([word for topic in topics for word in topic.split(", ")])
+
+
+def _action(words: t.Sequence[str]) -> tuple[str, str]:
     return next(((action, page) for start, action, page in _ACTIONS if any((f"{word} ").startswith(f"{start} ") for word in words)), _OTHER)
 
 

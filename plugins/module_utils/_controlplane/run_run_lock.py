@@ -47,6 +47,11 @@ def release(run: t.Mapping[str, str], *, check_mode: bool) -> None:
             _path().unlink()
 
 
+def recorded() -> dict[str, str]:
+    """Return the run that is recorded on this host, empty if there is none."""
+    return _read() or {}
+
+
 def same(one: t.Mapping[str, str], other: t.Mapping[str, str]) -> bool:
     """Whether two records are of the same run, whatever it does and since when."""
     return all(one.get(key) == other.get(key) for key in {*one, *other} - {"playbook", "since"})

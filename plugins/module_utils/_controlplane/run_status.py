@@ -45,6 +45,11 @@ def _questions(given: t.Mapping[str, t.Any], timeout: float) -> dict[str, Questi
         found["vms"] = functools.partial(read_vms, InfoRequest(drift=True))
         found["migrations"] = functools.partial(run_look.look, None, 0)
         found["standbys"] = functools.partial(standbys, None, given["cluster"])
+    if given["checks"]:
+        # not imported for the status
+        from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import run_checks
+
+        found |= run_checks.questions(given["server"], given["cluster"])
     for name in given["services"]:
         # one question for each: one that hangs on the loss of a peer must not hide the others
         found[_SERVICE + name] = functools.partial(look, LookRequest((name,), query_timeout=timeout, cluster=given["environment"]))

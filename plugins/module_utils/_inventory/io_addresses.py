@@ -15,6 +15,7 @@ import urllib.parse
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, missing_libraries
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_guest_addresses import AGENT, reported
 
 try:
     import libvirt
@@ -119,29 +120,15 @@ def domain_addresses(uri: str, uuids: t.Sequence[str], source: str, timeout: flo
     """
     if libvirt is None:
         raise missing_libraries("libvirt")
-    kinds = {
-        "lease": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_LEASE,
-        "agent": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_AGENT,
-        "arp": libvirt.VIR_DOMAIN_INTERFACE_ADDRESSES_SRC_ARP,
-    }
     probe(uri, timeout)
     # without a handler libvirt prints every error to stderr, also expected ones
     libvirt.registerErrorHandler(lambda _context, _error: None, None)
-    pairs: list[tuple[str, str]] = []
     try:
-        connection = libvirt.openReadOnly(uri) if source != "agent" else libvirt.open(uri)
+        connection = libvirt.openReadOnly(uri) if source != AGENT else libvirt.open(uri)
     except libvirt.libvirtError as error:
         raise BackendError(f"cannot connect to libvirt at {uri}: {error}") from error
     try:
-        for uuid in uuids:
-            try:
-                interfaces = connection.lookupByUUIDString(uuid).interfaceAddresses(kinds[source], 0)
-            except libvirt.libvirtError:
-                continue
-            for interface in (interfaces or {}).values():
-                for entry in interface.get("addrs") or ():
-                    if entry["type"] == libvirt.VIR_IP_ADDR_TYPE_IPV4 and interface.get("hwaddr"):
-                        pairs.append((interface["hwaddr"], entry["addr"]))
+        found = [pair for uuid in uuids for pair in reported(connection, uuid, source) or ()]
     finally:
         connection.close()
-    return pairs
+    return [(mac, address) for mac, address in found if ":" not in address]

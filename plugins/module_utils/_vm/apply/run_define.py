@@ -54,16 +54,23 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
         if reason:
             return run_blind.predict(request, vms, choice, reason, _away(request, choice))
     template = xml_template.Template(source)
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack, contextlib.ExitStack() as lock:
         if not check_mode:
-            stack.enter_context(host_lock(choice.lock, request.lock_timeout))
+            lock.enter_context(host_lock(choice.lock, request.lock_timeout))
         away = _away(request, choice)
         hosts, domains = _connections(request, choice.uris(vms), connect, stack)
         choice.use_probe(hosts.get(request.uri or ""), wanted=request.state not in ("absent", "rolled_back"), remember=not check_mode)
         gathered = run_work.Gathered(request, check_mode, vms, listed, choice, template, away, hosts, domains)
         works = run_decide.decide(gathered)
         diff = _apply(gathered, works)
-        return _report(gathered, works, diff)
+        result = _report(gathered, works, diff)
+        if request.wait:
+            from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_addresses
+
+            # guests take minutes, other runs on this host need not wait for them
+            lock.close()
+            run_addresses.wait(works, request.wait, 0 if check_mode else request.wait_timeout)
+        return result
 
 
 def _requested(request: DefineRequest) -> tuple[tuple[model_vm.VmDetails, ...], t.Sequence[model_vm.VmDetails]]:
@@ -77,6 +84,8 @@ def _requested(request: DefineRequest) -> tuple[tuple[model_vm.VmDetails, ...], 
         raise model_errors.InputError("requires state: absent.", "remove_disks", "Remove it, or set state: absent.")
     if request.wipe and not request.remove_disks:
         raise model_errors.InputError("requires remove_disks: true.", "wipe", "Add remove_disks: true, or remove it.")
+    if request.wait and request.state != "running":
+        raise model_errors.InputError(f"is not supported with state: {request.state}.", "wait", "Remove it, or set state: running.")
     for option in ("recreate_disks", "adopt_disks"):
         if getattr(request, option) and request.state in ("absent", "rolled_back"):
             message = f"is not supported with state: {request.state}, which creates no volumes."

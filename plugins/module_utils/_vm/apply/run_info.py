@@ -44,6 +44,7 @@ class InfoRequest:
     drift: bool = False
     volumes: bool = False
     xml: bool = False
+    addresses: bool = False
     records_path: str = str(io_owner.HOME)
 
 
@@ -74,6 +75,7 @@ class _Driver:
     """One driver of the host with the data of all its domains."""
 
     def __init__(self, host: DomainHost, uri: str, request: InfoRequest) -> None:
+        self._host = host
         self._uri = uri
         self._request = request
         self._records = [record for record in host.domains() if _matches_name(record, request)]
@@ -124,6 +126,10 @@ class _Driver:
                 vm["pending"] = [*vm["pending"], "seed"]
         if self._request.volumes:
             vm["volumes"] = [self._volume(record.uuid, target, path) for target, path in _targets(document)]
+        if self._request.addresses:
+            from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_addresses
+
+            vm["addresses"] = run_addresses.read(self._host, record.uuid, vm["macs"]) if record.active else []
         if self._request.xml:
             from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import hidden
 

@@ -48,6 +48,8 @@ class DefineRequest:
     recreate_disks: t.Sequence[str] = ()
     adopt_disks: t.Sequence[str] = ()
     force: bool = False
+    wait: str | None = None
+    wait_timeout: float = 300
     shutdown_timeout: float = 120
     live_timeout: float = 10
     lock_timeout: float = 300
@@ -69,7 +71,7 @@ class DefineRequest:
                 raise model_errors.InputError(
                     f"{model_errors.shown(value)} is not a valid {key}: it is too long or contains a character that is not printable.", key, "Correct it."
                 )
-        for key in ("shutdown_timeout", "live_timeout", "lock_timeout"):
+        for key in ("wait_timeout", "shutdown_timeout", "live_timeout", "lock_timeout"):
             value = getattr(self, key)
             if not 0 <= value < math.inf:
                 raise model_errors.InputError(f"{model_errors.shown(value)} is not a valid timeout.", key, "Set a number of seconds, 0 or more.")
@@ -107,6 +109,7 @@ class VmResult:
     error: str | None = None
     moved_to: str | None = None
     host_key: str | None = None
+    addresses: list[dict[str, str]] | None = None
 
 
 @dataclasses.dataclass

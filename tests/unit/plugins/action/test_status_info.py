@@ -16,6 +16,8 @@ from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailur
 
 from ansible_collections.reduced.footprint.plugins.action import status_info
 
+SENT = 'Data could not be sent to remote host "m". Make sure this host can be reached over ssh:'
+
 
 class Action(status_info.ActionModule):
     """The plugin, with a host that answers with a result, or raises an error."""
@@ -49,6 +51,7 @@ def run(answer: t.Any, clock: str = "1700000000.123456") -> dict[str, t.Any]:
         (AnsibleConnectionFailure("Failed to connect: ssh: connect to host m1 port 22: No route to host"), False, ""),
         (AnsibleConnectionFailure("Connection timed out during banner exchange"), False, ""),
         (AnsibleConnectionFailure("Warning: added\nssh: connect to host m1: Connection refused\n"), False, "ssh: connect to host m1: Connection refused"),
+        (AnsibleConnectionFailure(f"{SENT} ssh: Could not resolve hostname m"), False, "ssh: Could not resolve hostname m"),
         (AnsibleAuthenticationFailure("Permission denied"), False, "Failed to authenticate: Permission denied"),
         (AnsibleError("no Python"), True, "no Python"),
     ],

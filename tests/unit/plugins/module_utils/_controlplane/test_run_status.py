@@ -15,6 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane im
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError
 
 GIVEN: dict[str, t.Any] = {"server": False, "services": [], "cloud": False, "probes": {}, "cluster": "blue", "environment": "lab", "query_timeout": 5}
+GIVEN["checks"] = False
 
 
 def look(request: t.Any) -> dict[str, t.Any]:
@@ -60,3 +61,14 @@ def test_the_cloud_is_asked_where_it_is_known(role: str, asked: t.Any, monkeypat
     assert parts["compute"] == {"value": ["m2"]} and parts["chassis"] == {"value": asked}
     assert "compute" not in run_status.gather({**GIVEN, "cloud": True, "services": ["ovn_database"]})
     assert sorted(run_status.gather({**GIVEN, "services": ["galera", "ovn_database"]})) == ["clock", "controlplane"]
+
+
+def test_checks_are_only_read_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_status, "read_vms", refuse)
+    monkeypatch.setattr(run_status, "standbys", lambda vm_id, cluster: [])
+    assert sorted(run_status.gather({**GIVEN, "server": True})) == ["clock", "migrations", "standbys", "vms"]
+    parts = run_status.gather({**GIVEN, "server": True, "checks": True})
+    assert {"links", "file_systems", "disks", "units", "restart", "keys", "run", "pools", "record", "moves"} <= set(parts)
+    # this machine has links and files, and no libvirt that the collection has prepared
+    assert parts["links"]["value"] and parts["file_systems"]["value"] and parts["keys"] and parts["run"] == {"value": {}}
+    assert not {"pools", "record", "moves"} & set(run_status.gather({**GIVEN, "checks": True}))

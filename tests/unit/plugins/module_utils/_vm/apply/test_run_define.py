@@ -355,3 +355,28 @@ def test_only_some_of_the_list(farm: Farm) -> None:
         farm.run(only=["x"])
     with pytest.raises(InputError, match=r"vms\[1\]"):
         farm.run([VMS[1], {"id": "z", "ram": -1}], only=["b"])
+
+
+def test_addresses_are_read_once_the_guests_run(farm: Farm) -> None:
+    result = farm.run(wait="address", wait_timeout=1)
+    # the test driver invents a lease for each NIC of a network, and an agent that knows no interface
+    [found] = result.vms[0].addresses or []
+    assert (found["mac"], found["source"], found["address"].startswith("192.168.122.")) == (result.vms[0].macs[0], "lease", True)
+    assert [(vm.addresses, vm.state) for vm in result.vms[1:]] == [([], "running")] * 2
+    assert [(vm.error or "").split(". ")[0] for vm in result.vms] == ["", *["no address known after 1 s"] * 2]
+    # check mode does not wait; without the option nothing is read
+    assert [bool(vm.addresses or vm.error) for vm in farm.run(wait="address", check=True).vms] == [True, False, False]
+    assert [vm.addresses for vm in farm.run().vms] == [None] * 3
+
+
+def test_ssh_is_waited_for_at_a_declared_address(farm: Farm) -> None:
+    """Nothing answers at the address of this machine that has no server."""
+    [vm] = farm.run([dict(VMS[1], address="127.0.0.2")], wait="ssh", wait_timeout=1).vms
+    assert (vm.error or "").startswith("no answer with ssh at 127.0.0.2 after 1 s.")
+    assert (vm.state, vm.addresses) == ("running", [{"address": "127.0.0.2", "mac": "", "source": "details"}])
+
+
+@pytest.mark.parametrize("state", ["present", "shutdown", "absent", "rolled_back"])
+def test_only_running_guests_are_waited_for(farm: Farm, state: str) -> None:
+    with pytest.raises(InputError, match="^wait: is not supported with state: "):
+        farm.run(wait="ssh", state=state)

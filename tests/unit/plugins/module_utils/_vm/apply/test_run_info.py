@@ -206,3 +206,15 @@ def test_a_seed_that_the_guest_has_not_read_waits(host: DomainHost) -> None:
     assert read_vms(InfoRequest(uri=URI, names=["web"]))[0]["restart_required"]
     web.destroy()
     assert standing("web") == NOTHING
+
+
+def test_addresses_are_returned_on_request(host: DomainHost) -> None:
+    root = xml_domain.parse(host.connection.lookupByName("web").XMLDesc(2))
+    nic = "<interface type='network'><mac address='52:54:00:00:00:0a'/><source network='default'/></interface>"
+    root.find("devices").append(xml_domain.parse(nic))
+    host.connection.lookupByName("web").destroy()
+    host.connection.defineXML(xml_domain.text_of(root)).create()
+    db, master, web = read_vms(InfoRequest(uri=URI, addresses=True))
+    assert [(row["mac"], row["source"]) for row in web["addresses"]] == [("52:54:00:00:00:0a", "lease")]
+    assert (db["addresses"], master["addresses"]) == ([], [])
+    assert "addresses" not in read_vms(InfoRequest(uri=URI, names=["web"]))[0]
