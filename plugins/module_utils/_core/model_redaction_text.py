@@ -74,9 +74,19 @@ def redact(value: t.Any, secrets: t.Iterable[str], path: str = "") -> t.Any:
 
     :arg path: path of the file that a text is the content of.
     """
+    return _redact(value, _known(secrets), path)
+
+
+def mask_known(text: str, secrets: t.Iterable[str]) -> str:
+    """Return a text with known secrets masked, and no others: for one that was masked before where other secrets were known."""
+    known = _known(secrets)
+    return known.sub(MASK, text) if known else text
+
+
+def _known(secrets: t.Iterable[str]) -> re.Pattern[str] | None:
     known = sorted({secret for secret in secrets if len(secret) >= LEAST and secret != MASK and not _PLAIN.match(secret)}, key=len, reverse=True)
     whole = [re.escape(secret) if len(secret) >= _LONG else rf"(?<![A-Za-z0-9_]){re.escape(secret)}(?![A-Za-z0-9_])" for secret in known]
-    return _redact(value, re.compile("|".join(whole)) if whole else None, path)
+    return re.compile("|".join(whole)) if whole else None
 
 
 def _redact(value: t.Any, known: re.Pattern[str] | None, path: str) -> t.Any:

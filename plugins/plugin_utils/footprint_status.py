@@ -1,0 +1,44 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The status of a footprint from the inventory and the answers of its hosts, for action plugins."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import (
+    plan_controlplane,
+    plan_status,
+    plan_status_answers,
+    plan_status_summary,
+)
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.model_probe import probes_by_host
+
+
+class Status:
+    """Which hosts are asked, and the report on their answers.
+
+    :arg services: that the operator declares.
+    :arg variables: those of the host of an action plugin, with ``hostvars`` and ``groups``.
+    :raises InputError: an invalid service.
+    """
+
+    def __init__(self, services: t.Sequence[t.Mapping[str, t.Any]], variables: t.Mapping[str, t.Any]) -> None:
+        self._hostvars, self._groups, self._within = variables["hostvars"], variables["groups"], variables["ansible_play_hosts_all"]
+        self._members = plan_controlplane.members_of(self._groups, self._hostvars, self._within)
+        #: Host → the options of ``status_info``.
+        self.ask = plan_status_answers.asked(self._members, self._groups.get("virt") or (), probes_by_host(services, self._groups))
+
+    def report(self, answers: t.Mapping[str, t.Any], clock_limit: float) -> tuple[dict[str, t.Any], list[str]]:
+        """Return the report, and its lines for the operator.
+
+        :arg answers: host → ``host`` as returned by ``status_info``.
+        """
+        vm_hosts = {host: str(self._hostvars[host].get("vm_host") or "") for host in self.ask}
+        report = plan_status.build_status(plan_status_answers.read_answers(self.ask, answers, self._members, vm_hosts, clock_limit))
+        outside = [host for host in self.ask if host not in self._within]
+        # they cannot be distinguished from those that do not answer
+        limit = [f"NOTE --limit: {', '.join(outside)} excluded, and reported as if they did not answer"] if outside else []
+        return report, [*plan_status_summary.summary(report), *limit]
