@@ -109,7 +109,7 @@ FILES: t.Mapping[str, Files] = {
             "etc/rabbitmq/*.config",
             "etc/rabbitmq/enabled_plugins",
             "etc/memcached*.conf",
-            *(f"etc/{name}/**/*.{suffix}" for name in _SERVICES for suffix in ("conf", "ini", "yaml", "json", "py")),
+            *(f"etc/{name}/**/*.{suffix}" for name in _SERVICES for suffix in ("conf", "ini", "yaml", "json")),
             "etc/apache2/*-enabled/*.conf",
             "etc/libvirt/*.conf",
             "etc/chrony/**/*.conf",
