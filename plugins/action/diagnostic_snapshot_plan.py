@@ -30,7 +30,7 @@ class ActionModule(PlanAction):
         """Return the questions for each host, or the path of the archive."""
         within = variables["ansible_play_hosts_all"]
         size = plan_request.share(given["host_size"], given["size"], len(within))
-        plan_request.check_hours(given["hours"])
+        plan_request.check_numbers(given["hours"], given["gather_timeout"])
         status = Status(given["services"], variables)
         if given["answers"] is None:
             return Plan((), values={"ask": {host: status.ask.get(host, _NOT_ASKED) for host in within}, "size_bytes": size})

@@ -44,6 +44,10 @@ options:
     description: Age of the oldest lines of journals.
     type: int
     default: 24
+  gather_timeout:
+    description: Seconds to wait for the texts of a host.
+    type: int
+    default: 60
   host_size:
     description: The most that the texts of one host may have together, not compressed.
     type: str

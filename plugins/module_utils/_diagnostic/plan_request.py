@@ -32,13 +32,14 @@ def share(host_size: str, size: str, hosts: int) -> int:
     return min(one, all_hosts // max(1, hosts))
 
 
-def check_hours(hours: int) -> None:
-    """Check the age of the oldest line.
+def check_numbers(hours: int, timeout: int) -> None:
+    """Check the age of the oldest line, and the time for a host.
 
-    :raises InputError: it is not greater than 0.
+    :raises InputError: one is not greater than 0.
     """
-    if hours < 1:
-        raise InputError(f"{hours} is not a number of hours above 0.", f"{_PREFIX}hours", "Use 24, for example.")
+    for name, number, unit, example in (("hours", hours, "hours", 24), ("timeout", timeout, "seconds", 60)):
+        if number < 1:
+            raise InputError(f"{number} is not a number of {unit} above 0.", f"{_PREFIX}{name}", f"Use {example}, for example.")
 
 
 def silences(silent: t.Mapping[str, str]) -> list[str]:

@@ -98,7 +98,7 @@ def gather(hours: int, size: int, seconds: int, root: pathlib.Path = ROOT) -> di
     silent = [Piece(f"{topic}/missing.txt", error=str(answer["error"])) for topic, answer in found.items() if "error" in answer]
     if "error" in secrets:
         # what they contain cannot be recognised in other texts
-        silent, pieces = [Piece("missing.txt", error=f"secrets that must be masked: {secrets['error']}")], {}
+        silent, pieces = [Piece("missing.txt", error=f"the files whose content must be masked are unknown: {secrets['error']}")], {}
     known = plan_archive.secret_lines(secrets.get("value", ())) | plan_archive.known_secrets(piece for topic in _SETTINGS for piece in pieces.get(topic, ()))
     texts = plan_archive.protect([piece for topic in pieces.values() for piece in topic] + silent, known, size)
     document = {"index": plan_archive.index(texts), "texts": {piece.name: piece.text for piece in texts if piece.text}}
