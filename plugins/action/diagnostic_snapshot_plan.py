@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
+import platform
 import time
 import typing as t
 
+from ansible import release
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_plan import Plan
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import size_text
@@ -38,7 +41,7 @@ class ActionModule(PlanAction):
         unread = [f"NOTE {', '.join(known.unread)}: cannot be read, so these secrets are masked only where their names show them"] if known.unread else []
         report, lines = status.report(given["answers"], float(given["clock_limit"]))
         hosts = {host: _host(given["answers"].get(host) or {}, given["collected"].get(host) or {}) for host in within}
-        texts = {"status.txt": "".join(f"{line}\n" for line in lines), "status.json": json.dumps(report, indent=1, sort_keys=True)}
+        texts = {"versions.txt": _versions(), "status.txt": "".join(f"{line}\n" for line in lines), "status.json": json.dumps(report, indent=1, sort_keys=True)}
         if self._task.check_mode:
             silent = {host: each.reason for host, each in hosts.items() if not each.file}
             return Plan([*plan_request.silences(silent), "Check mode: no archive was written."], values={"silent": silent})
@@ -52,3 +55,10 @@ class ActionModule(PlanAction):
 def _host(answer: t.Mapping[str, t.Any], collected: t.Mapping[str, t.Any]) -> run_snapshot.Host:
     reason = collected.get("reason") or answer.get("reason") or ("" if collected.get("file") else _NO_ANSWER)
     return run_snapshot.Host(str(reason), str(collected.get("file") or ""), answer)
+
+
+def _versions() -> str:
+    """Return the versions on the control node; a checkout of the collection has none."""
+    manifest = pathlib.Path(__file__).resolve().parents[2] / "MANIFEST.json"
+    mine = json.loads(manifest.read_text("utf-8"))["collection_info"]["version"] if manifest.is_file() else "from a checkout"
+    return f"ansible-core {release.__version__}\nreduced.footprint {mine}\nPython {platform.python_version()}\n"

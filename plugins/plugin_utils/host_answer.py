@@ -17,7 +17,7 @@ Answer = t.TypeVar("Answer")
 
 
 class NoAnswer(Exception):
-    """There is no answer.
+    """A host did not answer.
 
     :arg reason: why; empty for a host that is off.
     :arg reachable: whether the host accepts connections and answers.
@@ -36,7 +36,7 @@ def within(seconds: int, ask: t.Callable[[], Answer]) -> Answer:
     """Return the answer of a host.
 
     :arg seconds: for the connection and the answer.
-    :raises NoAnswer: there is none.
+    :raises NoAnswer: it does not answer.
     """
 
     def late(*_unused: t.Any) -> None:

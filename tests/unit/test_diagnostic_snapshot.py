@@ -57,6 +57,7 @@ def test_a_dead_host_is_named_and_does_not_end_it(tmp_path: pathlib.Path) -> Non
     assert texts["metal1/logs/nova.log"] == "a line\n" and texts["metal2/no-answer.txt"] == "does not answer\n"
     assert json.loads(texts["index.json"])["hosts"] == {"metal1": None, "metal2": "does not answer"}
     assert "metal2: no answer" in texts["status.txt"] and json.loads(texts["metal1/status.json"])["reachable"] and not json.loads(texts["status.json"])["ok"]
+    assert texts["versions.txt"].startswith("ansible-core 2.")
     # the dead one is not asked again; the size is divided
     (call,) = control.calls("diagnostic_info")
     assert call["host"] == "metal1" and call["arguments"] == {"hours": 2, "size_bytes": 4 << 20, "gather_timeout": 60}

@@ -33,7 +33,7 @@ class _Reader:
         self.end = time.monotonic() + seconds
 
     def commands(self, topic: str, commands: t.Sequence[plan_sources.Command], most: int = plan_sources.COMMAND_BYTES) -> list[Piece]:
-        """Return what commands print; those for which there is no time are errors."""
+        """Return what commands print; those without time left are errors."""
         found = []
         for name, argv, path in commands:
             rest = min(_COMMAND_SECONDS, self.end - time.monotonic())

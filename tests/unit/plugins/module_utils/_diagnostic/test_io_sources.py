@@ -51,7 +51,7 @@ def test_links_and_pipes(follow: bool, tmp_path: pathlib.Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "secret")
     os.mkfifo(tmp_path / "pipe")
     assert io_sources.end_of_file("x", tmp_path / "link", 100, "", follow).text == ("hidden" if follow else "")
-    # nobody writes into it
+    # no program writes into it
     assert io_sources.end_of_file("x", tmp_path / "pipe", 100, "", follow).error == "is not a regular file"
 
 
