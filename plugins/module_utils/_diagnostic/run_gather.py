@@ -46,12 +46,13 @@ class _Reader:
         wanted = plan_sources.FILES[topic]
         since = time.time() - self.hours * 3600 if wanted.recent else 0.0
         paths = io_sources.files(self.root, wanted.patterns, since)
-        found = [io_sources.end_of_file(f"{topic}/{path}", self.root / path, wanted.most, f"/{path}", not wanted.recent) for path in paths[: plan_sources.MOST_FILES]]
-        return found + [Piece(f"{topic}/{path}", error="too many files") for path in paths[plan_sources.MOST_FILES :]]
+        most, follow = plan_sources.MOST_FILES, not wanted.recent
+        found = [io_sources.end_of_file(f"{topic}/{path}", self.root / path, wanted.most, f"/{path}", follow) for path in paths[:most]]
+        return found + [Piece(f"{topic}/{path}", error="too many files") for path in paths[most:]]
 
     def journals(self, topic: str) -> list[Piece]:
         """Return the ends of the journals of units."""
-        listed = io_sources.output("", ("systemctl", "list-units", "--all", "--plain", "--no-legend", "--no-pager"), plan_sources.COMMAND_BYTES, _COMMAND_SECONDS)
+        listed = self._list("systemctl", "list-units", "--all", "--plain", "--no-legend", "--no-pager")
         problem = [Piece(f"{topic}/units.txt", error=listed.error)] if listed.error else []
         return problem + self.commands(topic, plan_sources.journals(plan_sources.units(listed.text), self.hours), plan_sources.JOURNAL_BYTES)
 
@@ -59,12 +60,15 @@ class _Reader:
         """Return the VMs of each connection, with their documents."""
         found = []
         for uri in plan_sources.VM_CONNECTIONS:
-            listed = io_sources.output("", ("virsh", "-r", "-c", uri, "list", "--all", "--name"), plan_sources.COMMAND_BYTES, _COMMAND_SECONDS)
+            listed = self._list("virsh", "-r", "-c", uri, "list", "--all", "--name")
             if listed.error:
                 found.append(Piece(f"{topic}/{uri.partition(':')[0]}.txt", text=listed.text, error=listed.error))
             else:
                 found += self.commands(topic, plan_sources.vm_commands(uri, listed.text.split()))
         return found
+
+    def _list(self, *argv: str) -> Piece:
+        return io_sources.output("", argv, plan_sources.COMMAND_BYTES, _COMMAND_SECONDS)
 
     def secrets(self) -> list[str]:
         """Return the content of files that contain one secret each."""

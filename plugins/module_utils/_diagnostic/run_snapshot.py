@@ -76,7 +76,9 @@ def _name(name: str) -> str:
     return "/".join(part for part in parts if part.strip("."))
 
 
-def write(directory: str, stamp: str, hosts: t.Mapping[str, Host], status: t.Mapping[str, str], secrets: t.Iterable[str], size: int) -> tuple[str, dict[str, str]]:
+def write(
+    directory: str, stamp: str, hosts: t.Mapping[str, Host], status: t.Mapping[str, str], secrets: t.Iterable[str], size: int
+) -> tuple[str, dict[str, str]]:
     """Write the archive, readable only by its owner, and return its path, and host → why it has no texts.
 
     :arg directory: of the archive.

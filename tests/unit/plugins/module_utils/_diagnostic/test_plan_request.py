@@ -13,7 +13,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._diagnostic impo
 
 
 @pytest.mark.parametrize(
-    ("host_size", "size", "hosts", "share"), [("8 MiB", "128 MiB", 3, 8 << 20), ("8 MiB", "128 MiB", 32, 4 << 20), ("1", "2", 0, 1 << 20), (" 64 KiB", "1", 16, 65536)]
+    ("host_size", "size", "hosts", "share"),
+    [("8 MiB", "128 MiB", 3, 8 << 20), ("8 MiB", "128 MiB", 32, 4 << 20), ("1", "2", 0, 1 << 20), (" 64 KiB", "1", 16, 65536)],
 )
 def test_the_size_is_divided(host_size: str, size: str, hosts: int, share: int) -> None:
     assert plan_request.share(host_size, size, hosts) == share
@@ -34,7 +35,7 @@ def test_sizes_that_are_invalid(host_size: str, size: str, message: str) -> None
     assert str(raised.value).startswith(message)
 
 
-@pytest.mark.parametrize(("given", "message"), [((0, 1), "diagnostic_snapshot_hours: 0 is not a number of hours above 0"), ((1, -1), "snapshot_timeout: -1 is")])
+@pytest.mark.parametrize(("given", "message"), [((0, 1), "snapshot_hours: 0 is not a number of hours above 0"), ((1, -1), "snapshot_timeout: -1 is not")])
 def test_numbers_that_are_invalid(given: tuple[int, int], message: str) -> None:
     plan_request.check_numbers(1, 1)
     with pytest.raises(InputError, match=message):
