@@ -64,7 +64,7 @@ class _Reader:
             if listed.error:
                 found.append(Piece(f"{topic}/{uri.partition(':')[0]}.txt", text=listed.text, error=listed.error))
             else:
-                found += self.commands(topic, plan_sources.vm_commands(uri, listed.text.split()))
+                found += self.commands(topic, plan_sources.vm_commands(uri, [name for name in listed.text.splitlines() if name]))
         return found
 
     def _list(self, *argv: str) -> Piece:

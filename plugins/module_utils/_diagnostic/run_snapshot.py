@@ -99,7 +99,7 @@ def write(
             if each.file:
                 try:
                     texts = texts_of(pathlib.Path(each.file).read_text("utf-8"), size)
-                except (AttributeError, KeyError, TypeError, ValueError) as error:
+                except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
                     silent[host] = f"what it returned {error}"
             texts = {inner: mask_known(text, known) for inner, text in texts.items()}
             if host in silent:

@@ -33,7 +33,7 @@ def test_a_command_that_fails_or_does_not_end_keeps_what_it_printed() -> None:
     assert failed == Piece("x", "part\nbroken\n", error=f"{sys.executable} ended with exit code 1")
     begun = time.monotonic()
     late = io_sources.output("x", program("import time; print('part', flush=True); time.sleep(600)"), 1000, 2)
-    assert late == Piece("x", "part\n", error=f"{sys.executable} did not end within 2 s") and time.monotonic() - begun < 10
+    assert late == Piece("x", "part\n", error=f"{sys.executable} did not end within 2 s") and time.monotonic() - begun < 60
     assert io_sources.output("x", ("/does/not/exist",), 1000, 1) == Piece("x", error="/does/not/exist is not installed")
 
 

@@ -71,7 +71,7 @@ def test_what_does_not_end_hides_nothing_else(root: pathlib.Path, monkeypatch: p
     monkeypatch.setattr(plan_sources, "COMMANDS", {"slow": (sleep(600), sleep(601)), "system": (Command("kernel", ("uname", "-s")),)})
     begun = time.monotonic()
     found, document = gather(root, seconds=5)
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - begun < 60
     assert document["texts"]["slow/sleep-600.txt"] == "begun\n" and document["texts"]["system/kernel.txt"] == "Linux\n"
     slow = [error for error in found["errors"] if error.startswith("slow/")]
     assert len(slow) == 2 and slow[1] == "slow/sleep-601.txt: no time was left", slow
