@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._diagnostic.plan
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_dump import secrets_in
 
 _SEALED = b"$ANSIBLE_VAULT"
-_PUBLIC = "-----BEGIN CERTIFICATE"
+_CERTIFICATE, _KEY = "-----BEGIN CERTIFICATE", "PRIVATE KEY-----"
 
 
 class Known(t.NamedTuple):
@@ -57,7 +57,8 @@ def known_secrets(variables: t.Mapping[str, t.Any], loader: t.Any) -> Known:
     for path in sorted(path for folder in folders - {""} for path in pathlib.Path(folder).expanduser().rglob("*") if path.is_file()):
         try:
             text = _text(path, loader)
-            found |= {text} if not text.startswith(_PUBLIC) and path.name != "known_hosts.txt" else set()
+            public = path.name == "known_hosts.txt" or _CERTIFICATE in text and _KEY not in text
+            found |= set() if public else {text}
         except (AnsibleError, OSError, UnicodeDecodeError):
             unread.append(str(path))
     return Known(secret_lines(found), sorted(set(unread)))

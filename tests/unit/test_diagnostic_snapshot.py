@@ -63,6 +63,14 @@ def test_a_dead_host_is_named_and_does_not_end_it(tmp_path: pathlib.Path) -> Non
     assert call["host"] == "metal1" and call["arguments"] == {"hours": 2, "size_bytes": 4 << 20, "gather_timeout": 60}
 
 
+def test_a_host_that_is_too_slow_for_the_status_is_asked(tmp_path: pathlib.Path) -> None:
+    control = control_node(tmp_path, metal1="a", metal2="overloaded")
+    control.answers["status_info metal2"] = {"changed": False, "host": {**SILENT["host"], "reason": "accepts ssh, but does not answer within 20 s"}}
+    code, output, texts = snapshot(control)
+    assert code == 0 and "NO ANSWER" not in output and "2 of 2 hosts" in output, output
+    assert texts["metal2/logs/nova.log"] == "overloaded" and "accepts ssh" in texts["metal2/status.json"]
+
+
 def test_the_archive_is_written_but_it_fails_if_no_host_answered(tmp_path: pathlib.Path) -> None:
     code, output, texts = snapshot(control_node(tmp_path))
     assert code == 2 and "NO ANSWER metal1, metal2: does not answer" in output and "no host answered. First check the network" in output, output

@@ -37,7 +37,7 @@ class _Reader:
         found = []
         for name, argv, path in commands:
             rest = min(_COMMAND_SECONDS, self.end - time.monotonic())
-            name = f"{topic}/{name}" if "." in name else f"{topic}/{name}.txt"
+            name = f"{topic}/{name}.txt"
             found.append(io_sources.output(name, argv, most, rest, path) if rest > 0 else Piece(name, error="no time was left"))
         return found
 
