@@ -11,15 +11,24 @@ from __future__ import annotations
 
 import json
 import pathlib
+import subprocess
 import tarfile
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._diagnostic import run_gather, run_snapshot
+import pytest
+
+from ansible_collections.reduced.footprint.plugins.module_utils._diagnostic import plan_sources, run_gather, run_snapshot
 from tests.canary import roles
 from tests.support.canary import Canaries
 
 SIZE = 16 << 20
 PEM = "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n"
+
+
+VM = """
+<domain type='qemu'><name>shown-vm</name><memory>65536</memory><os><type arch='x86_64' machine='pc'>hvm</type></os>
+<devices><emulator>/usr/bin/qemu-system-x86_64</emulator><graphics type='vnc' port='-1' passwd='{}'/></devices></domain>
+"""
 
 
 def plant(root: pathlib.Path, canaries: Canaries) -> None:
@@ -44,10 +53,16 @@ def plant(root: pathlib.Path, canaries: Canaries) -> None:
         (root / name).write_text(text, "utf-8")
 
 
-def test_no_secret_is_in_a_snapshot(tmp_path: pathlib.Path, ansible_playbook: str) -> None:
+def test_no_secret_is_in_a_snapshot(
+    tmp_path: pathlib.Path, ansible_playbook: str, daemon: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     canaries, root = Canaries(), tmp_path / "root"
     given, _output = roles.configure(tmp_path, canaries, ansible_playbook, lambda files: {"write_below": {"files": f"{{{{ {files} }}}}", "folder": str(root)}})
     plant(root, canaries)
+    uri = daemon["FOOTPRINT_TEST_QEMU_URI"]
+    monkeypatch.setattr(plan_sources, "VM_CONNECTIONS", (uri,))
+    (root / "vm.xml").write_text(VM.format(canaries("vnc", 8)), "utf-8")
+    subprocess.run(["virsh", "-c", uri, "define", str(root / "vm.xml")], check=True, capture_output=True)
     # the sweep has something to find
     assert len({each.name for each in canaries.in_tree(root)}) >= 30
     found = run_gather.gather(24, SIZE, 60, root)
@@ -64,6 +79,6 @@ def test_no_secret_is_in_a_snapshot(tmp_path: pathlib.Path, ansible_playbook: st
     whole = "\n".join(texts.values())
     settings = {name for name in given if name.endswith("_settings") and not name.startswith("__") and name not in ("compute_settings", "horizon_settings")}
     assert {name for name in settings if f"shown-{name}" in whole} == settings
-    assert all(word in whole for word in ("shown-log", "shown-job", "shown-phase", "SHOWN=1")) and texts["c2/no-answer.txt"] == "failed: ********\n"
+    assert all(word in whole for word in ("shown-log", "shown-job", "shown-phase", "SHOWN=1", "<name>shown-vm</name>")) and texts["c2/no-answer.txt"] == "failed: ********\n"
     assert {"c1/configuration/etc/nova/nova.conf", "c1/state/var/lib/reduced.footprint/moves/web/job.json", "c1/index.json", "index.json"} <= set(texts)
     assert not canaries.in_bytes(pathlib.Path(path).read_bytes(), "archive")
