@@ -79,6 +79,7 @@ def test_no_secret_is_in_a_snapshot(
     whole = "\n".join(texts.values())
     settings = {name for name in given if name.endswith("_settings") and not name.startswith("__") and name not in ("compute_settings", "horizon_settings")}
     assert {name for name in settings if f"shown-{name}" in whole} == settings
-    assert all(word in whole for word in ("shown-log", "shown-job", "shown-phase", "SHOWN=1", "<name>shown-vm</name>")) and texts["c2/no-answer.txt"] == "failed: ********\n"
+    assert [word for word in ("shown-log", "shown-job", "shown-phase", "SHOWN=1", "<name>shown-vm</name>") if word not in whole] == []
+    assert texts["c2/no-answer.txt"] == "failed: ********\n"
     assert {"c1/configuration/etc/nova/nova.conf", "c1/state/var/lib/reduced.footprint/moves/web/job.json", "c1/index.json", "index.json"} <= set(texts)
     assert not canaries.in_bytes(pathlib.Path(path).read_bytes(), "archive")
