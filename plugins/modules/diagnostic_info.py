@@ -59,7 +59,7 @@ diagnostic:
       type: str
     file:
       description: File on the control node with the texts, until the end of the run.
-      type: path
+      type: str
     texts:
       description: Number of texts.
       type: int

@@ -95,7 +95,7 @@ size_bytes:
 path:
   description: The archive.
   returned: with O(answers), not in check mode
-  type: path
+  type: str
 silent:
   description: Each host without texts, and why.
   returned: with O(answers)
