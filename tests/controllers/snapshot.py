@@ -43,4 +43,4 @@ def without_secrets(lab: ControllersLab, tmp_path: pathlib.Path) -> dict[str, in
     assert texts["dead/no-answer.txt"] == "does not answer\n"
     whole = done.output + "".join(texts.values())
     assert [name for name, text in known.items() if text in whole] == []
-    return dict(seconds=round(done.seconds), bytes=path.stat().st_size, texts=len(texts), texts_bytes=sum(map(len, texts.values())))
+    return {"seconds": round(done.seconds), "bytes": path.stat().st_size, "texts": len(texts), "texts_bytes": sum(map(len, texts.values()))}
