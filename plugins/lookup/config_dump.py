@@ -64,6 +64,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction_text import redact
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import plan_deploy_order, plan_dump, plan_layers
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import Service, parse_services
+from ansible_collections.reduced.footprint.plugins.plugin_utils.known_secrets import raw_variables
 
 _ROLES = os.path.join(os.path.dirname(__file__), "..", "..", "roles")
 _OURS = "reduced.footprint."
@@ -158,10 +159,8 @@ class LookupModule(LookupBase):
     def _secrets(self, known: t.Mapping[str, t.Any]) -> set[str]:
         """Return the plain text secrets in the variables of any host; values derived from them are masked as well."""
         found = set(plan_dump.secrets_in({name: value for name, value in known.items() if name not in _NO_SETTINGS}))
-        hostvars = known.get("hostvars") or {}
-        for host in hostvars:
-            raw = hostvars.raw_get(host) if hasattr(hostvars, "raw_get") else {}
-            found |= set(plan_dump.secrets_in({name: value for name, value in dict(raw).items() if name not in _NO_SETTINGS}))
+        for values in raw_variables(known.get("hostvars")):
+            found |= set(plan_dump.secrets_in({name: value for name, value in values.items() if name not in _NO_SETTINGS}))
         return found
 
 

@@ -200,6 +200,7 @@ def test_migration_shows_its_progress_in_events(site: Site) -> None:
         ("doctor", {"doctor_timeout": 90, "doctor_fix": "false"}),
         ("plan_placement", {"plan_placement_profile": "", "plan_placement_measure": "true"}),
         ("config_dump", {"config_dump_format": "json", "config_dump_origins": "true"}),
+        ("diagnostic_snapshot", {"diagnostic_snapshot_directory": "/tmp", "diagnostic_snapshot_hours": 1}),
         ("add_server", {"add_server_servers": "", "write_probe": "false"}),
         ("recover_database", {"galera_force_bootstrap": ""}),
         ("site", {"master_migrate_rehearse": "false"}),

@@ -15,31 +15,16 @@ import json
 import os
 import pathlib
 import re
-import shlex
 import subprocess
 import sys
 import typing as t
-
-import pytest
 
 from tests.support.canary import Canaries, CommandLines, Finding, Syslog
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-SUPPORT = ROOT / "tests" / "support" / "libvirtd"
 LOG = pathlib.Path("/dev/log")
 INPUTS = sorted(set(re.findall(r"\bc_\w+", (HERE / "inputs.yml").read_text(encoding="utf-8"))))
-
-
-@pytest.fixture(scope="module", name="daemon")
-def fixture_daemon() -> t.Iterator[dict[str, str]]:
-    """A libvirt of this test's own."""
-    folder = f"/var/tmp/footprint-canary-{os.getpid()}"
-    started = subprocess.run([str(SUPPORT), "start", folder], check=True, capture_output=True, text=True).stdout
-    try:
-        yield {"folder": folder, **dict(pair.split("=", 1) for pair in shlex.split(started))}
-    finally:
-        subprocess.run([str(SUPPORT), "stop", folder], check=True)
 
 
 class Place:

@@ -15,6 +15,7 @@ import time
 import typing as t
 
 import pytest
+import snapshot
 from connecting import Connecting
 from controllers_lab import ControllersLab, SERVERS, notes
 from support import eventually
@@ -83,6 +84,10 @@ def test_second_deployment_changes_nothing(lab: ControllersLab) -> None:
     checked = lab.play(PLAY, check=True)
     assert (checked.rc, checked.changed) == (0, 0), checked.changed_tasks()
     note("deploy", seconds=round(first.seconds), again_seconds=round(again.seconds))
+
+
+def test_a_diagnostic_snapshot_contains_no_secret(lab: ControllersLab, tmp_path: pathlib.Path) -> None:
+    note("snapshot", **snapshot.without_secrets(lab, tmp_path))
 
 
 @pytest.mark.parametrize(

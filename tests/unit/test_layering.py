@@ -48,6 +48,7 @@ SUBJECTS = (
     "_topology",
     "_cloud",
     "_controlplane",
+    "_diagnostic",
 )
 KINDS = ("model", "xml", "plan", "io", "run")
 _DECIDES = {"run", "plan", "xml", "model", "plugin_utils"}

@@ -19,7 +19,7 @@ from ansible_collections.reduced.footprint.plugins.lookup.playbook_variables imp
 PLAYBOOKS = pathlib.Path(__file__).resolve().parents[2] / "playbooks"
 GATE = "tasks/expert_gate.yml"
 #: These read, and change neither a host nor the footprint.
-READ_ONLY = {"config_dump", "export_kolla", "export_metal", "init", "plan_placement", "status"}
+READ_ONLY = {"config_dump", "diagnostic_snapshot", "export_kolla", "export_metal", "init", "plan_placement", "status"}
 
 
 def gated(path: pathlib.Path) -> bool:

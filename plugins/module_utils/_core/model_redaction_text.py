@@ -30,7 +30,7 @@ _WORD = (
     r"|(?:private|pre[-_]?shared|shared|wep|wireless|api|auth|access|encryption)[-_ ]?key|mka[-_]cak|auth[-_]?token|access[-_]?token|api[-_]?token)[\w.-]*"
 )
 # NAME = VALUE and NAME: VALUE anywhere; NAME VALUE only at the start of a statement
-_GIVEN = re.compile(rf"(?i)(?P<name>(?<![\w.-]){_WORD}[\"']?\s*[:+]?[=:][^\S\n]*)(?P<value>\S[^\n]*)")
+_GIVEN = re.compile(rf"(?i)(?P<name>(?<![\w.-]){_WORD}\\*[\"']?\s*[:+]?[=:][^\S\n]*)(?P<value>\S[^\n]*)")
 _STATED = re.compile(rf"(?im)(?P<name>(?:^|[{{;])[^\S\n]*[\"']?{_WORD}[\"']?[^\S\n]+)(?P<value>[^\s=:{{][^\n]*)")
 # a value that continues on the next line after a backslash
 _CONTINUED = re.compile(r"\\\n[^\n]*")
@@ -41,6 +41,7 @@ _INI_ENDS = (".conf", ".cnf", ".ini")
 _NAME = re.compile(r"[\w.-]+")
 # the value of a setting without quotes and what follows it
 _VALUE = re.compile(r"""[\s"']*([^\s"',;}]+)""")
+_MASKED = re.compile(rf"{re.escape(MASK)}[^\s,;}}\]]*")
 # a length, a lifetime, a switch or the like
 _PLAIN = re.compile(r"(?i)\s*(?:[0-9]{1,5}|true|false|yes|no|on|off|none|null)\s*\Z")
 # a known secret that is shorter may be an ordinary word, so it is masked only as a separate word
@@ -74,9 +75,19 @@ def redact(value: t.Any, secrets: t.Iterable[str], path: str = "") -> t.Any:
 
     :arg path: path of the file that a text is the content of.
     """
+    return _redact(value, _known(secrets), path)
+
+
+def mask_known(text: str, secrets: t.Iterable[str]) -> str:
+    """Return a text with known secrets masked, and no others: for one that was masked before where other secrets were known."""
+    known = _known(secrets)
+    return known.sub(MASK, text) if known else text
+
+
+def _known(secrets: t.Iterable[str]) -> re.Pattern[str] | None:
     known = sorted({secret for secret in secrets if len(secret) >= LEAST and secret != MASK and not _PLAIN.match(secret)}, key=len, reverse=True)
     whole = [re.escape(secret) if len(secret) >= _LONG else rf"(?<![A-Za-z0-9_]){re.escape(secret)}(?![A-Za-z0-9_])" for secret in known]
-    return _redact(value, re.compile("|".join(whole)) if whole else None, path)
+    return re.compile("|".join(whole)) if whole else None
 
 
 def _redact(value: t.Any, known: re.Pattern[str] | None, path: str) -> t.Any:
@@ -130,8 +141,9 @@ def _mask_named(pattern: re.Pattern[str], text: str, values: set[str]) -> str:
             parts.append(text[position:start])
             position = start
             continue
-        # an already masked value ends after the mask; in YAML more text may follow
-        end = start + len(MASK) if text.startswith(MASK, start) else _end(text, start, found.end("value"))
+        # an already masked value ends after the mask, or after the rest of a value whose begin is a known secret; in YAML more text may follow
+        masked = _MASKED.match(text, start)
+        end = masked.end() if masked else _end(text, start, found.end("value"))
         values.update(_VALUE.findall(text[start:end])[:1])
         parts += [text[position:start], MASK]
         position = end

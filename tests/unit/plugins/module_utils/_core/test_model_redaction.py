@@ -20,7 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_reda
     secret_texts,
     url_passwords,
 )
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction_text import mask_text
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction_text import mask_known, mask_text, redact
 
 CANARY = "cAnArY/7+x"
 KEY = "cAnArY" * 7 + "A="
@@ -152,3 +152,24 @@ def test_arbitrary_text_is_accepted(lines, path):
 def test_masking_does_not_depend_on_the_canary(entry, secret):
     path, text, _kept = entry
     assert f"q{secret}q" not in mask_text(text.replace(CANARY, f"q{secret}q"), path)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("secret_key = load('abcdefgh'ijk)", "secret_key = ********"),
+        ("password=abcdefgh-ijk", "password=********"),
+        ("{user: a, password: abcdefghijk, port: 1}", "{user: a, password: ********, port: 1}"),
+    ],
+)
+def test_the_rest_of_a_value_whose_begin_is_a_known_secret_is_masked(text, shown):
+    assert redact(text, ["load('abcdefgh'", "abcdefgh"]) == shown
+
+
+def test_names_in_escaped_json_are_recognised():
+    assert mask_text(r'update("{\"password\": \"hunter22\"}")') == r'update("{\"password\": ********'
+
+
+def test_known_secrets_alone_are_masked():
+    assert mask_known("password = other, known1234, abcd, abcde, 5432", ["known1234", "abcd", "5432"]) == "password = other, ********, ********, abcde, 5432"
+    assert mask_known("as it is", []) == "as it is"
