@@ -201,6 +201,6 @@ def test_dead_hosts_take_one_short_connection_each_at_the_same_time(playbook: st
     assert code == 2 and line in text and all(text.count(name) for name in control.more) and "metal1: no answer" not in text, text
     connections = [line.split() for line in log.read_text("ascii").splitlines()]
     assert sorted(host for host, _begin, _end in connections) == [f"127.0.0.{number}" for number in range(2, 6)], connections
-    # with all that a busy machine adds; the run itself needs three seconds of processor time
+    # with all that a busy machine adds; one after the other they would take 16 seconds
     span = max(float(end) for _host, _begin, end in connections) - min(float(begin) for _host, begin, _end in connections)
-    assert span < 8, f"{span:.1f} of {took:.1f} s\n{text}"
+    assert span < 12, f"{span:.1f} of {took:.1f} s\n{text}"
