@@ -63,6 +63,8 @@ def test_the_archive_has_all_hosts(tmp_path: pathlib.Path) -> None:
         (base64.b64encode(gzip.compress(b"no JSON")).decode(), "what it returned "),
         ("?", "what it returned cannot be unpacked: "),
     ],
+    # the documents contain the time
+    ids=["large", "incomplete", "list", "no index", "no JSON", "no document"],
 )
 def test_a_host_that_returns_something_else_is_silent(content: str, reason: str, tmp_path: pathlib.Path) -> None:
     hosts = {"m1": given(tmp_path, "m1", content), "m2": given(tmp_path, "m2", packed({"index": [], "texts": {"a": "b"}}))}
