@@ -125,7 +125,9 @@ def save(path: pathlib.Path, entries: t.Mapping[str, Entry]) -> None:
     """Replace a file in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.new")
-    new.write_text(json.dumps(dict(sorted(entries.items())), indent=1) + "\n", "utf-8")
+    # one line for each gate
+    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(entry)}" for name, entry in sorted(entries.items()))
+    new.write_text(f"{{\n{lines}\n}}\n", "utf-8")
     os.replace(new, path)
 
 
