@@ -21,6 +21,9 @@ GATE = "tasks/expert_gate.yml"
 #: These read, and change neither a host nor the footprint.
 READ_ONLY = {"config_dump", "diagnostic_snapshot", "export_kolla", "export_metal", "init", "plan_placement", "status"}
 
+#: These change something with an option only, and pass the gate then.
+OPTIONAL = {"doctor": "doctor_fix | default(false) | bool"}
+
 
 def gated(path: pathlib.Path) -> bool:
     """Whether the first thing a playbook does is to pass the gate, or to run a playbook that does so."""
@@ -29,7 +32,7 @@ def gated(path: pathlib.Path) -> bool:
         return gated(path.parent / f"{first['ansible.builtin.import_playbook'].rpartition('.')[2]}.yml")
     tasks: list[dict[str, t.Any]] = [*first.get("pre_tasks", []), *first.get("tasks", [])]
     # a play with roles alone has no task before them
-    return bool(tasks) and tasks[0].get("ansible.builtin.import_tasks") == GATE and "when" not in tasks[0]
+    return bool(tasks) and tasks[0].get("ansible.builtin.import_tasks") == GATE and tasks[0].get("when") == OPTIONAL.get(path.stem)
 
 
 def ungated(folder: pathlib.Path) -> list[str]:
