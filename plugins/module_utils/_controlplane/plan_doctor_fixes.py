@@ -10,13 +10,10 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_doctor_finding import Finding
 
-#: Keys of any purpose have a name of this one; only those that expire are removed.
-_PURPOSE = "migrate"
-
 
 def key(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Remove a key that sshd does not accept any more; one of the same name that was placed meanwhile is another key, and is kept."""
-    return {"remove_key": {"name": found["name"], "purpose": _PURPOSE, "public_key": found["public_key"]}}
+    return {"remove_key": {"name": found["name"], "public_key": found["public_key"]}}
 
 
 def start(unit: str) -> dict[str, t.Any]:

@@ -167,7 +167,7 @@ def test_a_host_that_does_not_answer_is_named_and_nothing_is_said_of_what_it_has
     ("parts", "line", "fix"),
     [
         ({"keys": key(-5)}, "REPAIR  keys: m2: the key of move-web has expired. Remove it (doctor_fix=true does it)",
-         {"remove_key": {"name": "move-web", "purpose": "migrate", "public_key": key(0)[0]["public_key"]}}),
+         {"remove_key": {"name": "move-web", "public_key": key(0)[0]["public_key"]}}),
         ({"units": {**HEALTHY["units"], "stopped": ["footprint-x.timer"]}}, "REPAIR  units: m2: footprint-x.timer is enabled and does not run. Start it (",
          {"start_unit": "footprint-x.timer"}),
         ({"clock": {**HEALTHY["clock"], "synchronized": False}, "units": {**HEALTHY["units"], "time_services": {"chrony.service": False}}},
