@@ -110,6 +110,10 @@ class Inventory:
 
         self._change("nodes.yml", nodes)
 
+    def remove(self, name: str) -> None:
+        """Forget a machine and its VMs."""
+        self._change("nodes.yml", lambda content: content["servers"].pop(name))
+
     def change(self, name: str, **variables: t.Any) -> None:
         """Set variables of one machine."""
         self._change("nodes.yml", lambda content: content["servers"][name].update(variables))

@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The cloud of `make demo CLOUD=1`: after the demo each of its machines is lost under clients, then all, both servers are maintained with instances, and a
-third server replaces the witness.
+"""The cloud of `make demo CLOUD=1`: after the demo each of its machines is lost under clients, then all, both servers are maintained with instances, a
+third server replaces the witness, and the other way round.
 
 The figures are recorded in tests/output/picture.json.
 """
@@ -222,3 +222,24 @@ def test_a_third_server_replaces_the_witness(lab: Lab, cloud: Cloud) -> None:
     as_deployed(lab)
     where, active, login = cloud.create_instance(f"on-{THIRD}", THIRD)
     note("instance on the third server", address=where, active=active, login=login)
+
+
+def test_a_witness_replaces_the_third_controller(lab: Lab, cloud: Cloud) -> None:
+    cloud.connection.delete_server(f"on-{THIRD}", wait=True, delete_ips=True)
+    Inventory(lab.settings).change(KNOWN_AS[WITNESS], roles=["witness"])
+    left = "controller3"
+    removal = (*LEAVES, "-e", f"remove_controller_name={left}", "-e", f"remove_controller_confirm={left}")
+    change(lab, cloud, "third_server_leaves", ("deploy_controllers", LEAVES), ("remove_controller", removal))
+
+
+def test_the_third_server_is_removed(lab: Lab, cloud: Cloud) -> None:
+    more = [f"remove_virt_node_{name}" for name in (f"name={THIRD}", f"confirm={THIRD}", "remove_vms=true", "migrate_instances=true")]
+    lab.succeeds("remove_virt_node", *(word for each in more for word in ("-e", each)), extra=openstack_client.variables())
+    Inventory(lab.settings).remove(THIRD)
+    for service in cloud.connection.compute.services(host=THIRD):
+        cloud.connection.compute.delete_service(service)
+    assert votes(lab) == [3, 3]
+    # the controllers' allow-lists forget the server
+    for name in ("deploy_controllers", "provision_compute"):
+        lab.succeeds(name)
+    as_deployed(lab)
