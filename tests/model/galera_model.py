@@ -242,7 +242,7 @@ class Galera(Cluster):
             return
         text = f"the run starts the cluster with {self.names[me]}"
         if member.process == RUNNING:
-            group = next(each for each in self.components(state) if me in each)
+            (group,) = (each for each in self.components(state) if me in each)
             yield text, self.install(free, group, self._newest_in_memory(state, group) or [me])
         else:
             yield text, self.install(self.changed(free, {me: ended(member)._replace(full=True)}), frozenset([me]), [me])
