@@ -124,7 +124,7 @@ def restart(root: str = "/") -> str:
     release = _line(pathlib.Path(root, "proc/sys/kernel/osrelease")) or ""
     modules = pathlib.Path(root, "lib/modules")
     if release and modules.is_dir() and any(modules.iterdir()) and not (modules / release).is_dir():
-        return f"the running kernel {release} is no longer installed"
+        return f"the running kernel {release} was removed"
     return ""
 
 

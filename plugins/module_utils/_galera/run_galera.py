@@ -11,7 +11,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_changes import Changes
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.io_mariadb import MariaDb
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_galera import NO_UUID, Member
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_member import problems
@@ -191,7 +191,7 @@ def _confirmed(request: MemberRequest, database: MariaDb, sleep: t.Callable[[flo
     Returns whether it starts the cluster; it does not if it is in a Primary Component meanwhile.
     """
     for _second in range(_CONFIRMED_WITHIN):
-        name, others = database.others()
+        name, others = _asked(request, database)
         own = look(database)
         if own["primary"]:
             return False
@@ -202,8 +202,19 @@ def _confirmed(request: MemberRequest, database: MariaDb, sleep: t.Callable[[flo
         sleep(_PAUSE)
     raise RefusedError(
         f"this member does not start the cluster: {why}. It was not so when that was decided.",
-        hint="Run the same command again: it decides again. If a member does not answer, start its footprint-galera-guard.service.",
+        hint="Run the same command again: it decides again. If a member does not answer, start its footprint-galera-guard.service; if its position is "
+            "unknown, start its MariaDB, which then waits for the others.",
     )
+
+
+def _asked(request: MemberRequest, database: MariaDb) -> tuple[str, dict[str, t.Any]]:
+    """Return the name of this member and the reports of the others; a person who forces a start does not need a guard here."""
+    try:
+        return database.others()
+    except CommandError:
+        if not request.forced:
+            raise
+        return "", {}
 
 
 def _report(given: t.Mapping[str, t.Any] | None) -> Report | None:

@@ -115,7 +115,7 @@ def test_a_machine_without_such_units(tmp_path: pathlib.Path, monkeypatch: pytes
     ("files", "reason"),
     [
         ({"lib/modules/6.1.0-30/a": ""}, ""),
-        ({"lib/modules/6.1.0-31/a": ""}, "the running kernel 6.1.0-30 is no longer installed"),
+        ({"lib/modules/6.1.0-31/a": ""}, "the running kernel 6.1.0-30 was removed"),
         # a container has no modules
         ({}, ""),
         ({"run/reboot-required": ""}, "packages that were updated require it"),

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.run_galera import MemberRequest, ensure, look
 
 A = "aaaaaaaa-0000-11ef-8000-000000000001"
@@ -256,3 +256,14 @@ def test_a_member_that_was_taken_in_meanwhile_starts_no_cluster():
     server.others = lambda: setattr(server, "now", SYNCED) or ("n2", {"n1": FORMED})
     assert run(server, "bootstrapped", confirm=("n1",)).after["ready"]
     assert server.done == []
+
+
+def test_only_a_forced_start_needs_no_guard():
+    def missing():
+        raise CommandError(("python3",), 2, "no such file")
+
+    server = Server(None, "failed", {"uuid": A, "seqno": "-1"}, recovered=(A, 12))
+    server.others = missing
+    with pytest.raises(CommandError):
+        run(server, "bootstrapped", confirm=("n1",))
+    assert run(server, "bootstrapped", confirm=("n1",), forced=True).after["ready"]

@@ -14,7 +14,7 @@ FOUR, OTHER, SIX = "192.0.2.10", "192.0.2.11", "2001:db8::a"
 
 CASES: list[tuple[str, dict[str, t.Any], str | None, list[tuple[str, str, str]] | None]] = [
     ("no source answers", {"lease": None, "agent": None, "arp": None}, None, None),
-    ("leases and ARP are no proof that there is none", {"lease": [], "agent": None, "arp": []}, None, None),
+    ("leases and ARP do not prove that a guest has no address", {"lease": [], "agent": None, "arp": []}, None, None),
     ("the guest says that it has none", {"lease": [], "agent": [], "arp": []}, None, []),
     ("the first source counts", {"lease": [(A, FOUR)], "agent": [(A, FOUR)], "arp": [(A, FOUR)]}, None, [(FOUR, A, "lease")]),
     ("the order is that of the NICs, IPv4 first", {"arp": [(B, OTHER), (A, SIX), (A, FOUR)]}, None, [(FOUR, A, "arp"), (SIX, A, "arp"), (OTHER, B, "arp")]),
