@@ -54,7 +54,7 @@ def plant(root: pathlib.Path, canaries: Canaries) -> None:
 
 
 def test_no_secret_is_in_a_snapshot(
-    tmp_path: pathlib.Path, ansible_playbook: str, daemon: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: pathlib.Path, ansible_playbook: str, daemon: dict[str, str], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     canaries, root = Canaries(), tmp_path / "root"
     given, _output = roles.configure(tmp_path, canaries, ansible_playbook, lambda files: {"write_below": {"files": f"{{{{ {files} }}}}", "folder": str(root)}})
@@ -63,6 +63,7 @@ def test_no_secret_is_in_a_snapshot(
     monkeypatch.setattr(plan_sources, "VM_CONNECTIONS", (uri,))
     (root / "vm.xml").write_text(VM.format(canaries("vnc", 8)), "utf-8")
     subprocess.run(["virsh", "-c", uri, "define", str(root / "vm.xml")], check=True, capture_output=True)
+    request.addfinalizer(lambda: subprocess.run(["virsh", "-c", uri, "undefine", "shown-vm"], check=True, capture_output=True))
     # the sweep has something to find
     assert len({each.name for each in canaries.in_tree(root)}) >= 30
     found = run_gather.gather(24, SIZE, 60, root)

@@ -19,6 +19,7 @@ import typing as t
 import bare
 import libvirt
 import pytest
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from test_power import CONTAINER
 
 APPLICATION = bare.ROOT / "roles" / "redfish_emulator" / "files"
@@ -131,14 +132,17 @@ def test_a_container_has_power_and_nothing_else(application: Application) -> Non
 
 
 def test_a_copy_of_a_vm_that_was_moved_away_is_not_started(application: Application) -> None:
-    moved = pathlib.Path("/etc/reduced.footprint/vms") / f"{application.systems['two']}.json"
-    moved.parent.mkdir(parents=True, exist_ok=True)
+    before, moved = io_owner.HOME.exists(), io_owner.HOME / f"{application.systems['two']}.json"
+    io_owner.prepare()
     moved.write_text('{"role": "former", "operation": null}', "utf-8")
     try:
         reset = "Systems/{two}/Actions/ComputerSystem.Reset"
         answers = application.ask(*(("POST", reset, "*", {"ResetType": kind}) for kind in ("On", "ForceOn", "ForceRestart", "ForceOff")))
     finally:
         moved.unlink()
+        if not before:
+            (io_owner.HOME / io_owner.PRESENT).unlink()
+            io_owner.HOME.rmdir()
     assert [status for status, _body in answers] == [409, 409, 409, 204] and "moved to another host" in answers[0][1]["error"]["message"]
 
 
