@@ -203,7 +203,7 @@ def _confirmed(request: MemberRequest, database: MariaDb, sleep: t.Callable[[flo
     raise RefusedError(
         f"this member does not start the cluster: {why}. It was not so when that was decided.",
         hint="Run the same command again: it decides again. If a member does not answer, start its footprint-galera-guard.service; if its position is "
-            "unknown, start its MariaDB, which then waits for the others.",
+        "unknown, start its MariaDB, which then waits for the others.",
     )
 
 
