@@ -65,7 +65,7 @@ def _clear(server: Server) -> None:
     server.ssh(
         "systemctl stop 'reduced-footprint-move-*'; for d in qemu lxc; do for n in $(virsh -c $d:///system list --all --name); do "
         "virsh -q -c $d:///system destroy $n; virsh -q -c $d:///system undefine $n --nvram 2>/dev/null || virsh -q -c $d:///system undefine $n; done; done; "
-        f"rm -rf /run/libvirt/rf-* /var/lib/reduced.footprint/moves /etc/reduced.footprint/vms {POOL}/c*-root {POOL}/m*-disk0 {POOL}/.[cm]*; "
+        f"rm -rf /run/libvirt/rf-* /var/lib/reduced.footprint/moves /etc/reduced.footprint/vms/*.json {POOL}/c*-root {POOL}/m*-disk0 {POOL}/.[cm]*; "
         "sed -i '/reduced.footprint-migrate/d' /root/.ssh/authorized_keys",
         check=False,
     )

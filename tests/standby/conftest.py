@@ -78,7 +78,7 @@ def _clear(server: Server) -> None:
         "systemctl reset-failed; "
         f"virsh -q destroy {VM}; virsh -q undefine {VM} --nvram --checkpoints-metadata; "
         "rm -rf /run/libvirt/rf-* /run/reduced.footprint/standby*; cd /var/lib/reduced.footprint && rm -rf secrets* standby* move*; rm -rf "
-        f"/etc/reduced.footprint/vms /root/samples {POOL}/{VM}-disk* {POOL}/.{VM}* {POOL}/standby /etc/libvirt/hooks/qemu.d; "
+        f"/etc/reduced.footprint/vms /root/samples {POOL}/{VM}-disk* {POOL}/.{VM}* {POOL}/standby /etc/libvirt/hooks/*.d; "
         "sed -i '/reduced.footprint-migrate/d' /root/.ssh/authorized_keys",
         check=False,
     )

@@ -33,9 +33,9 @@ def install_hook(*, check_mode: bool) -> bool:
 
     libvirt looks for hooks when it starts, so a run that was killed before the restart is completed by the next one. Guests keep running.
     """
-    path = str(run_hook.PATH)
-    files = [{"path": path, "content": run_hook.text(), "mode": "0755"}]
-    units = [{"name": daemon, "restart_after": [path]} for daemon in run_hook.DAEMONS]
+    paths = [str(path) for path in run_hook.PATHS]
+    files = [{"path": path, "content": run_hook.text(), "mode": "0755"} for path in paths]
+    units = [{"name": daemon, "restart_after": paths} for daemon in run_hook.DAEMONS]
     new = not io_owner.is_prepared()
     if not check_mode:
         # without it the hook refuses all managed VMs

@@ -31,7 +31,10 @@ class Pages:
 
 @dataclasses.dataclass(frozen=True)
 class HostSettings:
-    """The validated settings. ``nested`` is ``None`` if the setting of the host is not changed."""
+    """The validated settings.
+
+    ``nested`` is ``None`` if the setting of the host is not changed. ``hook`` has text and mode of the files with which libvirt asks who may run a VM.
+    """
 
     qemu_conf: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
     guests_conf: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -42,6 +45,7 @@ class HostSettings:
     mask_broken_kvm: bool = False
     users: tuple[str, ...] = ()
     pool_paths: tuple[str, ...] = ()
+    hook: t.Mapping[str, tuple[str, int]] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)

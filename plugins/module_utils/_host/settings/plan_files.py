@@ -61,7 +61,7 @@ def mount_unit(size_kib: int) -> str:
 def paths(settings: HostSettings, page_sizes: t.Iterable[int]) -> tuple[str, ...]:
     """Return all files that may need changes."""
     fixed = (QEMU_CONF, settings.guests_file, SYSCTL, MODPROBE, HUGE_PAGES, GUESTS_DROP_IN, HIDE_KVM, drop_in(MONOLITHIC), drop_in(MODULAR))
-    return (*fixed, *(mount_unit(size) for size in sorted(page_sizes)))
+    return (*fixed, *settings.hook, *(mount_unit(size) for size in sorted(page_sizes)))
 
 
 def daemon_paths(daemon: str, page_sizes: t.Iterable[int]) -> tuple[str, ...]:
@@ -93,6 +93,7 @@ def wanted_texts(settings: HostSettings, found: HostFound, daemon: str, hide_kvm
         # otherwise both stop together, libvirt-guests cannot reach the daemon, and the guests are killed
         GUESTS_DROP_IN: (GUESTS_TEXT, 0o644),
         HIDE_KVM: (HIDE_KVM_TEXT if hide_kvm else None, 0o644),
+        **settings.hook,
     }
     for unit in (MONOLITHIC, MODULAR):
         wanted[drop_in(unit)] = (_daemon_text(mounted, hide_kvm) if unit == daemon else None, 0o644)

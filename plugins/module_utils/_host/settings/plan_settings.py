@@ -102,16 +102,16 @@ def plan_host(settings: HostSettings, found: HostFound) -> HostPlan:
     units = [found.units[name] for name, unused in _wanted_units(daemon, found)]
     if any("/systemd/system/" in step.path for step in files) or any(unit.needs_reload for unit in units):
         steps.append(Command(("systemctl", "daemon-reload"), "reload systemd units"))
-    steps += _unit_steps(daemon, found)
+    steps += [*_unit_steps(daemon, found), *_container_steps(settings, found, files)]
     _nested_reasons(settings, found, reasons)
     if daemon is None:
         return HostPlan(None, tuple(steps), restart_required=tuple(reasons), warnings=tuple(warnings))
     return dataclasses.replace(
-        _restart(daemon, found, files, hide_kvm), steps=tuple(steps), restart_required=tuple(reasons), warnings=tuple(warnings)
+        _restart(settings, daemon, found, files, hide_kvm), steps=tuple(steps), restart_required=tuple(reasons), warnings=tuple(warnings)
     )
 
 
-def _restart(daemon: str, found: HostFound, files: t.Sequence[WriteFile], hide_kvm: bool) -> HostPlan:
+def _restart(settings: HostSettings, daemon: str, found: HostFound, files: t.Sequence[WriteFile], hide_kvm: bool) -> HostPlan:
     """Plan the restart by comparing times, so that a run that was killed between writing and restarting is completed."""
     unit = found.units[daemon]
     read = daemon_paths(daemon, found.pages)
@@ -119,10 +119,19 @@ def _restart(daemon: str, found: HostFound, files: t.Sequence[WriteFile], hide_k
     # an inactive daemon reads its settings at its next start
     if not unit.is_active:
         return HostPlan(daemon, hide_kvm=hide_kvm, daemon_files=changed)
-    times = [found.files[path].written for path in read if path in found.files]
+    times = [found.files[path].written for path in (*read, *settings.hook) if path in found.files]
     times += [found.folders[folder] for folder in (os.path.dirname(drop_in(daemon)),) if folder in found.folders]
     younger = unit.started is not None and any(time > unit.started for time in times)
-    return HostPlan(daemon, hide_kvm=hide_kvm, daemon_files=changed, restart=bool(changed) or younger)
+    looks = any(step.path in settings.hook for step in files)
+    return HostPlan(daemon, hide_kvm=hide_kvm, daemon_files=changed, restart=bool(changed) or looks or younger)
+
+
+def _container_steps(settings: HostSettings, found: HostFound, files: t.Sequence[WriteFile]) -> list[Step]:
+    """Return the restart of the separate daemon of containers, if it runs and has not looked for the hook yet."""
+    unit = found.units["virtlxcd.service"]
+    written = [found.files[path].written for path in settings.hook if path in found.files]
+    late = any(step.path in settings.hook for step in files) or any(time > (unit.started or 0) for time in written)
+    return [Command(("systemctl", "restart", unit.name), f"restart {unit.name}")] if unit.is_active and late else []
 
 
 def _wanted_units(daemon: str | None, found: HostFound) -> list[tuple[str, bool]]:

@@ -35,6 +35,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.p
     plan_host,
     unit_names,
 )
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import run_hook
 
 _NOT_INSTALLED = "neither libvirtd.service nor virtqemud.service is installed on this host."
 
@@ -69,7 +70,7 @@ def set_host(raw: t.Mapping[str, t.Any], *, check_mode: bool, backend: t.Any = N
     :raises FootprintError: invalid input, an unsupported setting, or libvirt does not start with the settings.
     """
     backend = backend or SettingsHost()
-    settings = parse_settings(raw)
+    settings = dataclasses.replace(parse_settings(raw), hook=run_hook.files())
     found, plan = _read_and_plan(settings, raw, backend)
     if check_mode or not (plan.steps or plan.restart):
         return _result(settings, found, plan, check_mode, backend)
@@ -123,7 +124,7 @@ def _result(settings: HostSettings, found: HostFound, plan: HostPlan, check_mode
         warnings.append(f"{_NOT_INSTALLED[:1].upper()}{_NOT_INSTALLED[1:]} Check mode reports what is possible without it.")
     given = {}
     if not check_mode:
-        given = _apply(plan, found, backend)
+        given = _apply(settings, plan, found, backend)
         for step in plan.steps:
             if isinstance(step, GivePages) and given[step.size_kib] < step.count:
                 reasons.append(pages_missing(step.name, given[step.size_kib], step.count))
@@ -148,7 +149,7 @@ def _pages_result(size_kib: int, asked: int, found: HostFound, given: t.Mapping[
     return {"size_kib": size_kib, "asked": asked, "given": count}
 
 
-def _apply(plan: HostPlan, found: HostFound, backend: t.Any) -> dict[int, int]:
+def _apply(settings: HostSettings, plan: HostPlan, found: HostFound, backend: t.Any) -> dict[int, int]:
     """Apply all steps in order, restart and test the daemon, and restore its old files if it fails.
 
     :raises BackendError: the daemon does not answer.
@@ -164,7 +165,7 @@ def _apply(plan: HostPlan, found: HostFound, backend: t.Any) -> dict[int, int]:
     problem: str | None
     try:
         if plan.restart:
-            backend.restart(plan.daemon, (*daemon_paths(plan.daemon, found.pages), *drop_in_folders()))
+            backend.restart(plan.daemon, (*daemon_paths(plan.daemon, found.pages), *drop_in_folders(), *settings.hook))
         problem = backend.answers(plan.daemon, "qemu:///system")
     except FootprintError as error:
         problem = error.message

@@ -269,5 +269,5 @@ def refusal(record: t.Mapping[str, t.Any], permitted: bool) -> str | None:
     if record["start"] == "cluster":
         return None if permitted else "only the cluster manager starts it"
     if record["start"] == "ask" and not permitted:
-        return "no other machine has confirmed since the boot of this server that it was not started elsewhere"
+        return "no other machine has confirmed since the boot of this server that it was not started elsewhere (reduced-footprint-standby-guard.service asks)"
     return None

@@ -11,9 +11,10 @@ import pathlib
 
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner, plan_owner
 
-PATH = pathlib.Path("/etc/libvirt/hooks/qemu.d/reduced-footprint-standby")
+#: For virtual machines, and for containers.
+PATHS = tuple(pathlib.Path(f"/etc/libvirt/hooks/{driver}.d/reduced-footprint-owner") for driver in ("qemu", "lxc"))
 #: The daemons that call the hook.
-DAEMONS = ("virtqemud.service", "libvirtd.service")
+DAEMONS = ("virtqemud.service", "virtlxcd.service", "libvirtd.service")
 
 # the standard library, and nothing outside the root file system and /run
 _SCRIPT = '''#!/usr/bin/python3 -IS
@@ -60,13 +61,18 @@ def main():
         return 0
     why = problem(ET.fromstring(sys.stdin.buffer.read()))
     if why is not None:
-        sys.stderr.write(f"{{sys.argv[1]}} must not run here: {{why}}. See {{HOME}}, and systemctl status reduced-footprint-standby-guard\\n")
+        sys.stderr.write(f"{{sys.argv[1]}} must not run here: {{why}}. See {{HOME}}\\n")
     return 1 if why is not None else 0
 
 
 if __name__ == "__main__":
     raise SystemExit(main())
 '''
+
+
+def files() -> dict[str, tuple[str, int]]:
+    """Return text and mode of each file by its path; the mark comes first, since the hook refuses all managed VMs without it."""
+    return {str(io_owner.HOME / io_owner.PRESENT): ("", 0o644), **{str(path): (text(), 0o755) for path in PATHS}}
 
 
 def text() -> str:

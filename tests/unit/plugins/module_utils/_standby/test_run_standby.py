@@ -328,7 +328,7 @@ def test_the_hook_of_a_killed_run_is_found_by_libvirt(tmp_path, monkeypatch):
         settle = staticmethod(lambda file: os.chmod(file.path, file.mode))
 
     monkeypatch.setattr(run_guard.run_service_files, "ServiceHost", Systemd)
-    monkeypatch.setattr(run_hook, "PATH", tmp_path / "hook")
+    monkeypatch.setattr(run_hook, "PATHS", (tmp_path / "hook",))
     assert run_guard.install_hook(check_mode=True) and not orders and not list(tmp_path.iterdir())
     # the first run is killed before libvirt restarts
     monkeypatch.setattr(Systemd, "order", staticmethod(lambda verb, names: None))

@@ -322,3 +322,18 @@ def test_block_keeps_its_position_and_other_lines():
     assert plan_files.with_block(text, [], at_top=True) == "a\nb"
     assert plan_files.with_block("a", ["new"], at_top=False) == "a\n# BEGIN reduced.footprint.virt_host\nnew\n# END reduced.footprint.virt_host\n"
     assert plan_files.with_block(None, [], at_top=False) is None
+
+
+HOOK = {"/etc/reduced.footprint/vms/.present": ("", 0o644), "/etc/libvirt/hooks/qemu.d/ours": ("#!", 0o755)}
+
+
+def test_libvirt_looks_for_a_new_hook_and_is_otherwise_not_restarted():
+    settings = dataclasses.replace(parse_settings({}), hook=HOOK)
+    plan = plan_host(settings, host())
+    assert plan.restart and not plan.daemon_files and [step.path for step in plan.steps if isinstance(step, WriteFile)] == list(HOOK)
+    for written, restart in ((STARTED - 1, False), (STARTED + 1, True)):
+        there = {path: FileFound(text, written) for path, (text, unused) in HOOK.items()}
+        assert plan_host(settings, host(files=there)).restart is restart
+        separate = host(files=there, units=modular(virtlxcd_socket={"load": "loaded", "active": "active", "file_state": "enabled"}, virtlxcd_service={
+            "load": "loaded", "active": "active", "file_state": "enabled", "started": STARTED}))
+        assert ("restart virtlxcd.service" in actions(plan_host(settings, separate))) is restart

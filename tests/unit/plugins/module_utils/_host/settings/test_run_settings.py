@@ -143,13 +143,13 @@ def test_check_mode_matches_the_real_run_and_the_second_changes_nothing():
     assert (again.changed, again.actions, again.diff, len(host.done)) == (False, [], [], done)
 
 
-@pytest.mark.parametrize("steps", range(10))
+@pytest.mark.parametrize("steps", range(13))
 def test_a_run_killed_after_any_step_is_completed_by_the_next(steps):
     whole, host = FakeHost(), FakeHost()
     for one in (whole, host):
         one.kvm = False
     count = len(set_host(WISH, check_mode=False, backend=whole).actions)
-    assert count == 10
+    assert count == 13
     host.dies_after = steps
     with pytest.raises(KeyboardInterrupt):
         set_host(WISH, check_mode=False, backend=host)
