@@ -20,6 +20,7 @@ description:
   - If libvirt does not start with the new settings, the old ones are restored, the daemon is started with them, and the
     module fails with libvirt's error message.
   - Settings that this module wrote and that are no longer configured are removed.
+  - Installs the hook with which libvirt asks the record of each VM whether it may run on this host.
 requirements:
   - systemd and libvirt on the server
   - semanage, restorecon and matchpathcon if SELinux is enabled and O(pool_paths) is set
