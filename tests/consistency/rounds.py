@@ -65,10 +65,10 @@ class Running:
         """Run it, and return its row."""
         self.lab.settle()
         eventually("the tables are created", self._prepared, 60)
-        self.clients.start()
-        for each in self.messages[:1]:
-            each.start()
         try:
+            self.clients.start()
+            for each in self.messages[:1]:
+                each.start()
             time.sleep(4)
             began = time.monotonic()
             self._faults()

@@ -5,8 +5,9 @@
 """Let a member start only after those that served last, and restart it when it does not return by itself.
 
 ``rabbitmq_guard.py serve``, a service on every member, keeps the groups of members that served, and answers the other members. It restarts a paused
-member, which would start with old queues and users as soon as it sees the others, and a member that continues to run in a minority after a partition has
-ended: one that was suspended for longer than ``net_ticktime`` sees the others again at once and is not paused.
+member, which would start with old queues and users as soon as it sees the others; a member that continues to run in a minority after a partition has
+ended: one that was suspended for longer than ``net_ticktime`` sees the others again at once and is not paused; and one that starts after others which have
+stopped since: it would wait for them for five minutes, and they for it.
 
 ``rabbitmq_guard.py wait`` runs before the broker starts, and ends when it may start: a member is running, or this member served last and a
 majority gave it their votes. The decision is in ``rabbitmq_return``. With Khepri, the Raft metadata store, the broker decides itself.
@@ -159,7 +160,7 @@ class Guard:
         self.lock = threading.Lock()
         self.vote, self.voted = "", 0.0
         self.alone = False
-        self.looked = self.suspected = 0.0
+        self.looked = self.suspected = self.asked = self.deserted = 0.0
 
     def active(self) -> bool:
         """Return whether the unit is active: the broker has started, and may be paused since.
@@ -199,6 +200,9 @@ class Guard:
             self.member.first.unlink(missing_ok=True)
             with self.lock:
                 self.vote = ""
+        if now - self.asked > SOON:
+            self.asked = now
+            self.look_at_start(saved, now)
         if now - self.looked <= (HOLD if self.suspected else SOON if minority else TOOL) or not self.active():
             return
         self.looked, status = now, {} if minority else self.status()
@@ -217,6 +221,23 @@ class Guard:
         if stuck and self.suspected:
             self.restart(f"partitioned in a minority for {HOLD:.0f} s although the others are connected")
         self.suspected = now if stuck and not self.suspected else 0.0
+
+    def look_at_start(self, saved: Saved, now: float) -> None:
+        """Restart a broker that starts after others which do not run any more."""
+        deserted = False
+        if len(saved.known) > 1 and self.starting() and not self.member.first.exists() and not self.member.decides():
+            answers = [answer for answer in (self.member.ask(node) for node in saved.known if node != self.member.node) if answer]
+            # a majority that answers: the silent ones do not serve without it
+            deserted = 2 * (len(answers) + 1) > len(saved.known) and not any(answer.get("running") for answer in answers)
+        if deserted and self.deserted and now - self.deserted > HOLD:
+            self.restart(f"no member has been running for {HOLD:.0f} s, and this one waits for them")
+            deserted = False
+        self.deserted = (self.deserted or now) if deserted else 0.0
+
+    def starting(self) -> bool:
+        """Return whether the broker itself is starting: what runs before it has let it."""
+        words = ["systemctl", "show", "--property=ActiveState,SubState", "--value", self.member.unit]
+        return subprocess.run(words, capture_output=True, check=False, timeout=30).stdout.split() == [b"activating", b"start"]
 
     def status(self) -> dict[str, t.Any]:
         """Ask the local member; one that does not answer is not stuck, systemd handles it."""
@@ -253,6 +274,11 @@ class Server(socketserver.ThreadingTCPServer):
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
         super().__init__((guard.member.members[guard.member.node], guard.member.port), Handler)
+
+    def server_bind(self) -> None:
+        """At boot the address may not be there yet."""
+        self.socket.setsockopt(0, 15, 1)  # IPPROTO_IP, IP_FREEBIND
+        super().server_bind()
 
 
 def serve(member: Member) -> None:

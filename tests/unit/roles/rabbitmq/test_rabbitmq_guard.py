@@ -287,6 +287,32 @@ def test_a_paused_member_is_restarted_and_one_that_runs_alone_is_not(cluster: Cl
     assert len(done) == 2
 
 
+def test_a_start_after_members_that_have_stopped_since_is_decided_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that was running paused, and now waits for this one, which served last."""
+    cluster.start("rabbit@a", "rabbit@b")
+    one, done = cluster.guards["rabbit@a"], []
+    monkeypatch.setattr(one, "restart", done.append)
+    monkeypatch.setattr(one, "starting", lambda: True)
+
+    def look(seconds: float) -> int:
+        one.asked -= seconds
+        one.deserted -= seconds if one.deserted else 0
+        one.look()
+        return len(done)
+
+    one.asked = -1000.0
+    cluster.active.add("rabbit@b")
+    assert look(0) == 0 and look(30) == 0, "one is running"
+    cluster.active.clear()
+    assert look(10) == 0 and look(10) == 0 and look(15) == 1
+    assert look(10) == 1 and look(15) == 1, "it is not restarted again at once"
+    cluster.members["rabbit@a"].first.touch()
+    assert look(30) == 1 and look(30) == 1, "it starts as the first one"
+    cluster.members["rabbit@a"].first.unlink()
+    monkeypatch.setattr(one.member, "ask", lambda *unused: None)
+    assert look(30) == 1 and look(30) == 1, "silence of all others is unknown"
+
+
 def test_with_khepri_the_members_are_asked_of_the_broker(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.start("rabbit@a")
     one, member = cluster.guards["rabbit@a"], cluster.members["rabbit@a"]
