@@ -203,8 +203,8 @@ def test_messages_are_not_readable_in_the_traffic(lab: ControllersLab, publisher
 
 def isolate(lab: ControllersLab, end: bool = False) -> None:
     """Disconnect metal3 from the other members, or end this."""
-    for name in ("metal1", "metal2"):
-        lab.run("metal3", ["ip", "route", "del" if end else "add", "blackhole", lab.addresses[name]], check=not end)
+    for one, other in (("metal3", "metal1"), ("metal3", "metal2"), ("metal1", "metal3"), ("metal2", "metal3")):
+        lab.run(one, ["ip", "route", "del" if end else "add", "blackhole", lab.addresses[other]], check=not end)
 
 
 def waits(lab: ControllersLab, host: str, reason: str) -> bool:
@@ -256,6 +256,26 @@ def test_queues_that_an_isolated_member_lacks_survive_a_power_loss_of_the_others
     lab.power_on("metal1")
     took = all_return(lab)
     note("power lost by the others of an isolated member", back_after_seconds=took, **publisher.ends())
+
+
+def test_queues_survive_a_member_that_has_not_noticed_its_isolation(lab: ControllersLab, publisher: Publisher) -> None:
+    """It notices later than the others, which declare a queue and lose power; when they return, it still seems to serve with both."""
+    lab.run("metal3", ["rabbitmqctl", "-q", "eval", "net_kernel:set_net_ticktime(300, 0)."])
+    try:
+        isolate(lab)
+        eventually("the majority has noticed", lambda: running(lab, "metal1") == ["metal1", "metal2"], 90)
+        publisher.queue = "declared.unnoticed"
+        publisher.start()
+        # other questions to it wait for the others
+        assert "rabbit@metal1" in lab.run("metal3", ["rabbitmqctl", "-q", "eval", "rabbit_mnesia:cluster_nodes(running)."])
+        lab.lose_power("metal1", "metal2")
+    finally:
+        isolate(lab, end=True)
+    lab.power_on("metal1", "metal2")
+    took = all_return(lab)
+    said = [lab.run(name, ["journalctl", "-b", "-o", "cat", "-u", UNIT]) for name in ("metal1", "metal2")]
+    assert any("until rabbit@metal3 notices which members have stopped" in each for each in said), said
+    note("power lost by the others of a member that had not noticed its isolation", back_after_seconds=took, **publisher.ends())
 
 
 def test_restarts_one_by_one_lose_no_message(lab: ControllersLab, publisher: Publisher) -> None:

@@ -60,11 +60,12 @@ def add_group(saved: Saved) -> Saved:
     return saved._replace(served=(*before, group))
 
 
-def first_member(members: t.Mapping[str, Saved | None], witnesses: t.Collection[str] = ()) -> First:
+def first_member(members: t.Mapping[str, Saved | None], witnesses: t.Collection[str] = (), undecided: t.Collection[str] = ()) -> First:
     """Return the member that starts first while no member is running.
 
     :arg members: by node; ``None`` for a node that does not answer.
     :arg witnesses: nodes without clients, which start first only if no other member is as good.
+    :arg undecided: nodes that do not know the outcome of a transaction, which another member of the last group may know.
     """
     # one that has lost its data is in no cluster
     there = {node: add_group(saved) for node, saved in members.items() if saved and len(saved.known) > 1}
@@ -80,9 +81,9 @@ def first_member(members: t.Mapping[str, Saved | None], witnesses: t.Collection[
     if len(last) != 1:
         return First(None, missing)
 
-    def rank(node: str) -> tuple[int, int, bool, str]:
+    def rank(node: str) -> tuple[bool, int, int, bool, str]:
         # one that was in more of the groups, then one that ran for longer than the others
-        return (-len(agreed & set(there[node].served)), len(there[node].seen), node in witnesses, node)
+        return (node in undecided, -len(agreed & set(there[node].served)), len(there[node].seen), node in witnesses, node)
 
     return First(min((node for node in last[0] if node in there), key=rank), missing, last[0])
 

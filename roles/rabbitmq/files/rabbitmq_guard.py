@@ -6,8 +6,8 @@
 
 ``rabbitmq_guard.py serve``, a service on every member, keeps the groups of members that served, and answers the other members. It restarts a paused
 member, which would start with old queues and users as soon as it sees the others; a member that continues to run in a minority after a partition has
-ended: one that was suspended for longer than ``net_ticktime`` sees the others again at once and is not paused; and one that starts after others which have
-stopped since: it would wait for them for five minutes, and they for it.
+ended: one that was suspended for longer than ``net_ticktime`` sees the others again at once and is not paused; and one whose start waits for others that
+wait for it: those which let it start have stopped since, or it starts first, and Mnesia asks them for the outcome of a transaction that was in progress.
 
 ``rabbitmq_guard.py wait`` runs before the broker starts, and ends when it may start: a member is running, or this member served last and a
 majority gave it their votes. The decision is in ``rabbitmq_return``. With Khepri, the Raft metadata store, the broker decides itself.
@@ -77,6 +77,8 @@ class Member:
         self.record, self.force = self.data.with_name(f"{self.node}-served.json"), self.data / "force_load"
         # it was started as the first one, and others have not joined it yet
         self.first = self.data.with_name(f"{self.node}-first")
+        # it could not start as the first one, because it does not know the outcome of a transaction; another one that served last may know it
+        self.undecided = self.data.with_name(f"{self.node}-undecided")
 
     def saved(self) -> Saved:
         """Read what is saved on disk; empty without data."""
@@ -105,7 +107,7 @@ class Member:
     def ask(self, node: str, candidate: str = "") -> dict[str, t.Any] | None:
         """Ask the guard of a member for its state; ``None`` if it does not answer.
 
-        :arg candidate: node that requests its vote, empty for none.
+        :arg candidate: node that requests its vote, or returns it, with a ``-`` before it; empty for neither.
         """
         nonce = secrets.token_hex(16)
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
@@ -160,7 +162,7 @@ class Guard:
         self.lock = threading.Lock()
         self.vote, self.voted = "", 0.0
         self.alone = False
-        self.looked = self.suspected = self.asked = self.deserted = 0.0
+        self.looked = self.suspected = self.asked = self.stuck = 0.0
 
     def active(self) -> bool:
         """Return whether the unit is active: the broker has started, and may be paused since.
@@ -183,11 +185,11 @@ class Guard:
         saved = self.member.saved()
         running = self.active() and (has_majority(saved) or self.alone)
         with self.lock:
-            if time.monotonic() - self.voted > VOTE:
+            if time.monotonic() - self.voted > VOTE or candidate == f"-{self.vote}":
                 self.vote = ""
             if candidate in self.member.members and self.vote in ("", candidate):
                 self.vote, self.voted = candidate, time.monotonic()
-            return {"saved": saved, "running": running, "vote": self.vote}
+            return {"saved": saved, "running": running, "vote": self.vote, "undecided": self.member.undecided.exists()}
 
     def look(self) -> None:
         """Keep what is known, and restart a member that does not return by itself."""
@@ -196,8 +198,9 @@ class Guard:
         minority = len(saved.known) > 1 and not has_majority(saved)
         self.alone &= minority
         # until the broker has started, its files may show the majority of before
-        if not minority and (self.vote or self.member.first.exists()) and self.active():
+        if not minority and (self.vote or self.member.first.exists() or self.member.undecided.exists()) and self.active():
             self.member.first.unlink(missing_ok=True)
+            self.member.undecided.unlink(missing_ok=True)
             with self.lock:
                 self.vote = ""
         if now - self.asked > SOON:
@@ -223,16 +226,28 @@ class Guard:
         self.suspected = now if stuck and not self.suspected else 0.0
 
     def look_at_start(self, saved: Saved, now: float) -> None:
-        """Restart a broker that starts after others which do not run any more."""
-        deserted = False
-        if len(saved.known) > 1 and self.starting() and not self.member.first.exists() and not self.member.decides():
-            answers = [answer for answer in (self.member.ask(node) for node in saved.known if node != self.member.node) if answer]
-            # a majority that answers: the silent ones do not serve without it
-            deserted = 2 * (len(answers) + 1) > len(saved.known) and not any(answer.get("running") for answer in answers)
-        if deserted and self.deserted and now - self.deserted > HOLD:
-            self.restart(f"no member has been running for {HOLD:.0f} s, and this one waits for them")
-            deserted = False
-        self.deserted = (self.deserted or now) if deserted else 0.0
+        """Restart a broker whose start waits for others that wait for it."""
+        why = ""
+        if len(saved.known) > 1 and self.starting() and not self.member.decides():
+            why = self.unclear() if self.member.first.exists() else self.deserted(saved)
+        if why and self.stuck and now - self.stuck > HOLD:
+            if self.member.first.exists():
+                replace(self.member.undecided, b"")
+            self.restart(why)
+            why = ""
+        self.stuck = (self.stuck or now) if why else 0.0
+
+    def deserted(self, saved: Saved) -> str:
+        """Return why this member, which starts after others, waits in vain; empty if it does not."""
+        answers = [answer for answer in (self.member.ask(node) for node in saved.known if node != self.member.node) if answer]
+        # a majority that answers: the silent ones do not serve without it
+        alone = 2 * (len(answers) + 1) > len(saved.known) and not any(answer.get("running") for answer in answers)
+        return "it waits for the others, and none of them is running" if alone else ""
+
+    def unclear(self) -> str:
+        """Return why this member, which starts first, waits in vain; empty if it does not. The second time it waits for ``max_wait_for_decision``."""
+        waits = not self.member.undecided.exists() and self.tool("eval", "mnesia:system_info(is_running).").strip() == "starting"
+        return "it starts first, and does not know the outcome of a transaction, which the others may know" if waits else ""
 
     def starting(self) -> bool:
         """Return whether the broker itself is starting: what runs before it has let it."""
@@ -303,20 +318,29 @@ def may_start(member: Member) -> str:
         member.force.unlink()
     if len(saved.known) < 2 or member.decides():
         return ""
-    answers = {node: member.ask(node) for node in {*member.members, *saved.known} if node != member.node}
+    back = f"-{member.node}" if member.undecided.exists() else ""
+    answers = {node: member.ask(node, back) for node in {*member.members, *saved.known}}
+    answers.pop(member.node, None)
     running = [node for node, answer in answers.items() if answer and answer.get("running")]
     if running:
         member.force.unlink(missing_ok=True)
-        seen = {other: node for node in running for other in (saved_of(answers[node]) or saved).seen if other in answers}
+        views = {node: (saved_of(answers[node]) or saved).seen for node in running}
+        seen = {other: node for node in running for other in views[node] if other in answers}
         cut = sorted(other for other in seen if not answers[other])
-        # it would pause again at once
-        return f"waiting until {', '.join(cut)} can be reached, which {seen[cut[0]]} sees" if cut else ""
+        if cut:
+            # it would pause again at once
+            return f"waiting until {', '.join(cut)} can be reached, which {seen[cut[0]]} sees"
+        # one that was cut off seems to serve until it notices the end of the others, for net_ticktime; its queues may be old, and it will pause
+        return "" if any(set(views[node]) <= set(running) for node in running) else f"waiting until {', '.join(running)} notices which members have stopped"
     if member.force.exists():
         member.first.touch()
         return ""
-    found = first_member({**{node: saved_of(answer) for node, answer in answers.items()}, member.node: saved}, member.witnesses)
+    undecided = [member.node] * bool(back) + [node for node, answer in answers.items() if answer and answer.get("undecided")]
+    found = first_member({**{node: saved_of(answer) for node, answer in answers.items()}, member.node: saved}, member.witnesses, undecided)
     if found.node != member.node:
         return reason(found)
+    if back and found.missing:
+        return f"waiting for {', '.join(found.missing)}, which may know the outcome of a transaction"
     votes = [node for node in saved.known if (member.ask(node, member.node) or {}).get("vote") == member.node]
     if 2 * len(votes) <= len(saved.known):
         return f"this member served last, but has the votes of {', '.join(votes) or 'no member'} only"

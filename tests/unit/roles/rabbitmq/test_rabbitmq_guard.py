@@ -180,7 +180,21 @@ def test_a_member_that_sees_only_one_of_two_connected_members_waits(cluster: Clu
     cluster.active.add("rabbit@c")
     assert cluster.why("rabbit@a") == "waiting until rabbit@b can be reached, which rabbit@c sees"
     cluster.start("rabbit@b")
+    cluster.active.add("rabbit@b")
     assert not cluster.why("rabbit@a")
+
+
+def test_a_member_that_has_not_noticed_the_end_of_others_lets_none_of_them_start(cluster: Cluster) -> None:
+    """It was cut off, the others served and crashed, and for net_ticktime it seems to serve with them; its queues are old."""
+    for node in ALL[:2]:
+        cluster.saw(node, *ALL[:2])
+    cluster.start(*ALL)
+    cluster.active.add("rabbit@c")
+    for seen in (ALL, ALL[1:]):
+        cluster.saw("rabbit@c", *seen)
+        assert cluster.why("rabbit@a") == "waiting until rabbit@c notices which members have stopped"
+    cluster.saw("rabbit@c", "rabbit@c")
+    assert not cluster.why("rabbit@a") and cluster.members["rabbit@a"].force.read_bytes() == b"guard"
 
 
 def test_an_operator_forces_a_start_unless_a_member_is_running(cluster: Cluster) -> None:
@@ -287,30 +301,66 @@ def test_a_paused_member_is_restarted_and_one_that_runs_alone_is_not(cluster: Cl
     assert len(done) == 2
 
 
+class Starting:
+    """The guard of a member whose broker is starting, and the reasons why it was restarted."""
+
+    def __init__(self, one: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.one, self.done = one, list[str]()
+        one.asked = -1000.0
+        monkeypatch.setattr(one, "restart", self.done.append)
+        monkeypatch.setattr(one, "starting", lambda: True)
+
+    def look(self, seconds: float) -> int:
+        """Look again after some seconds; returns how often it was restarted until now."""
+        self.one.asked -= seconds
+        self.one.stuck -= seconds if self.one.stuck else 0
+        self.one.look()
+        return len(self.done)
+
+
 def test_a_start_after_members_that_have_stopped_since_is_decided_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that was running paused, and now waits for this one, which served last."""
     cluster.start("rabbit@a", "rabbit@b")
-    one, done = cluster.guards["rabbit@a"], []
-    monkeypatch.setattr(one, "restart", done.append)
-    monkeypatch.setattr(one, "starting", lambda: True)
-
-    def look(seconds: float) -> int:
-        one.asked -= seconds
-        one.deserted -= seconds if one.deserted else 0
-        one.look()
-        return len(done)
-
-    one.asked = -1000.0
+    start = Starting(cluster.guards["rabbit@a"], monkeypatch)
     cluster.active.add("rabbit@b")
-    assert look(0) == 0 and look(30) == 0, "one is running"
+    assert start.look(0) == 0 and start.look(30) == 0, "one is running"
     cluster.active.clear()
-    assert look(10) == 0 and look(10) == 0 and look(15) == 1
-    assert look(10) == 1 and look(15) == 1, "it is not restarted again at once"
-    cluster.members["rabbit@a"].first.touch()
-    assert look(30) == 1 and look(30) == 1, "it starts as the first one"
-    cluster.members["rabbit@a"].first.unlink()
-    monkeypatch.setattr(one.member, "ask", lambda *unused: None)
-    assert look(30) == 1 and look(30) == 1, "silence of all others is unknown"
+    assert start.look(10) == 0 and start.look(10) == 0 and start.look(15) == 1
+    assert start.look(10) == 1 and start.look(15) == 1, "it is not restarted again at once"
+    monkeypatch.setattr(start.one.member, "ask", lambda *unused: None)
+    assert start.look(30) == 1 and start.look(30) == 1, "silence of all others is unknown"
+
+
+def test_the_first_one_lets_another_start_that_may_know_the_outcome_of_a_transaction(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.start(*ALL)
+    assert not cluster.why("rabbit@a") and cluster.why("rabbit@b") == "waiting for rabbit@a, which served last"
+    start, said = Starting(cluster.guards["rabbit@a"], monkeypatch), ["yes\n", "starting\n"]
+    monkeypatch.setattr(start.one, "tool", lambda *words: said[-1] if words[0] == "eval" else "")
+    assert start.look(0) == 0 and start.look(10) == 0 and start.look(15) == 1
+    assert cluster.why("rabbit@a") == "waiting for rabbit@b, which served last"
+    # it has given its votes back
+    assert not cluster.why("rabbit@b") and cluster.members["rabbit@b"].first.exists()
+    # the second one does not know it either: the third one
+    cluster.members["rabbit@b"].undecided.touch()
+    assert cluster.why("rabbit@b") == "waiting for rabbit@c, which served last"
+
+
+def test_members_that_do_not_know_an_outcome_wait_for_one_that_may(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.start(*ALL[:2])
+    for node in ALL[:2]:
+        cluster.members[node].undecided.touch()
+    assert cluster.why("rabbit@a") == "waiting for rabbit@c, which may know the outcome of a transaction"
+    # no member knows it, so it was not acknowledged: Mnesia ends it after a while
+    cluster.start("rabbit@c")
+    cluster.members["rabbit@c"].undecided.touch()
+    assert not cluster.why("rabbit@a")
+    start = Starting(cluster.guards["rabbit@a"], monkeypatch)
+    monkeypatch.setattr(start.one, "tool", lambda *unused: "starting")
+    assert start.look(30) == 0 and start.look(30) == 0
+    # until it serves with the others
+    cluster.active.add("rabbit@a")
+    start.look(1)
+    assert not cluster.members["rabbit@a"].undecided.exists()
 
 
 def test_with_khepri_the_members_are_asked_of_the_broker(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
