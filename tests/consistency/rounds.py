@@ -69,6 +69,9 @@ class Running:
             self.clients.start()
             for each in self.messages[:1]:
                 each.start()
+                # what was declared just before a power loss of all may be lost: this queue is older
+                for name in self.lab.voters:
+                    self.lab.run(name, ["sync"])
             time.sleep(4)
             began = time.monotonic()
             self._faults()
