@@ -171,15 +171,3 @@ def test_pool_on_a_separate_file_system(host: StorageHost, device: str, tmp_path
         assert grown.disks[0]["capacity_bytes"] == 30 * MIB
         host.one({"id": "a"}, state="absent", remove_disks=True)
         assert list(folder.glob("a-*")) == []
-
-
-def test_unusable_pools_are_reported(host: StorageHost, tmp_path: pathlib.Path) -> None:
-    with pytest.raises(InputError) as raised:
-        host.call({"id": "a", "disks": [{"size": "1 MiB", "pool": "nowhere"}]})
-    assert raised.value.path == "vms[0].disks[0].pool"
-    pool = host.connections["qemu"].storagePoolDefineXML(f"<pool type='dir'><name>off</name><target><path>{tmp_path}</path></target></pool>")
-    try:
-        with pytest.raises(InputError, match="the storage pool 'off' is not active"):
-            host.call({"id": "a", "disks": [{"size": "1 MiB", "pool": "off"}]})
-    finally:
-        pool.undefine()

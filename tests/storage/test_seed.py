@@ -152,24 +152,14 @@ def test_template_without_the_seed_is_reported(host: StorageHost) -> None:
     assert host.volumes() == []
 
 
-@pytest.mark.parametrize(
-    "key, content, path",
-    [
-        ("user_data", "users:\n  - name: admin\n", "vms[0].user_data"),
-        ("user_data", "# cloud-config\nusers: [{name: admin}]\n", "vms[0].user_data"),
-        ("user_data", "#cloud-config\nusers:\n- name: admin\n   groups: sudo\n", "vms[0].user_data"),
-        ("network_config", "network:\nversion: 2\nethernets:\neno1:\ndhcp4: true\n", "vms[0].network_config.network"),
-        ("network_config", {"version": 2, "ethernets": {"a": {"match": {"macaddress": 41135085296}}}}, "vms[0].network_config.ethernets.a.match.macaddress"),
-    ],
-)
 @pytest.mark.parametrize("kind", ["qemu", "lxc"])
-def test_content_that_cloud_init_ignores_is_refused(host: StorageHost, kind: str, key: str, content: t.Any, path: str) -> None:
+def test_content_that_cloud_init_ignores_is_refused(host: StorageHost, kind: str) -> None:
     host.root_image()
     details = {"id": "box", "disks": [{"image": "root"}]} if kind == "lxc" else {"id": "a", "disks": [{"size": "1 MiB"}]}
     for check in (True, False):
         with pytest.raises(InputError) as raised:
-            host.call({**details, key: content}, kind=kind, check=check, state="present")
-        assert raised.value.path == path and raised.value.hint
+            host.call({**details, "user_data": "users:\n  - name: admin\n"}, kind=kind, check=check, state="present")
+        assert raised.value.path == "vms[0].user_data" and raised.value.hint
     assert host.volumes() == []
 
 

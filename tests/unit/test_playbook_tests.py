@@ -49,22 +49,6 @@ def test_those_that_use_what_has_changed(changed: str, expected: set[str]) -> No
     assert expected <= found
 
 
-@pytest.mark.parametrize(
-    ("changed", "most"),
-    [
-        ("plugins/module_utils/_galera/run_galera.py", 0),
-        # runs no playbook, so it is not left out either
-        ("tests/unit/test_repository.py", 0),
-        ("docs/README.md", 0),
-        ("playbooks/site.yml", 8),
-        ("plugins/modules/vm_standby.py", 12),
-        ("plugins/modules/galera_info.py", 27),
-    ],
-)
-def test_others_are_left_out(changed: str, most: int) -> None:
-    assert len(playbook_tests.concerned([changed], ROOT)) <= most
-
-
 def test_what_a_test_runs_concerns_it() -> None:
     uses = playbook_tests.Uses(ROOT)
     runs = {}

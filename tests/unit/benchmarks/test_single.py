@@ -9,32 +9,10 @@ from __future__ import annotations
 import pathlib
 import re
 
-import pytest
 import yaml
-from benchmarks import single, unit_memory
-from benchmarks.single import FOOTPRINT, SINGLE, Sample
+from benchmarks import single
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-
-
-def test_values_are_compared_with_the_single_node_in_the_same_round() -> None:
-    # in the second round the machine is half as fast
-    samples = [Sample("a", SINGLE, 0, 100, 0), Sample("a", FOOTPRINT, 0, 80, 1), Sample("a", FOOTPRINT, 1, 20, 2), Sample("a", SINGLE, 1, 50, 0)]
-    assert single.rows(samples) == [["a", "75.0", "50.0", "0.60", "", "3"]]
-
-
-@pytest.mark.parametrize(
-    ("groups", "expected"),
-    [
-        ("0::/system.slice/nova-api.service\n", "nova-api"),
-        ("9:memory:/other.service\n1:name=systemd:/lab.service/system.slice/nova-api.service\n0::/lab.service\n", "nova-api"),
-        ("0::/system.slice/system-garbd.slice/garbd@one.service/part\n", "garbd@one"),
-        ("0::/init.scope\n", "init"),
-        ("1:name=systemd:/\n0::/\n", ""),
-    ],
-)
-def test_a_process_belongs_to_the_innermost_unit(groups: str, expected: str) -> None:
-    assert unit_memory.unit(groups) == expected
 
 
 def test_the_single_node_has_as_many_workers_as_the_roles_start() -> None:

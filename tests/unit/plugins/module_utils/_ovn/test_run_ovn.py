@@ -14,6 +14,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._ovn import run_
 from ansible_collections.reduced.footprint.plugins.module_utils._ovn.plan_ovn import NORTHBOUND
 
 ME, PEER = "ssl:192.0.2.2:6643", "ssl:192.0.2.1:6643"
+SERVES = {"file": "clustered", "up": True}
 
 
 class Database:
@@ -82,46 +83,28 @@ def ensure(database: Database, check_mode: bool = False, config_files: t.Sequenc
     return tuple(action.split()[0] for action in done.actions)
 
 
-def test_a_member_joins_once():
-    database = Database()
-    assert ensure(database, join=[PEER]) == ("join", "start")
-    assert ensure(database, join=[PEER]) == ()
-    assert database.said == ["join", "start"]
-
-
-def test_check_mode_changes_nothing():
-    database = Database()
-    assert ensure(database, check_mode=True, create=True) == ("create", "start")
-    assert database.said == []
-
-
-def test_the_first_member_creates_once():
-    database = Database()
-    assert ensure(database, create=True) == ("create", "start")
-    assert database.said == ["stop", "create", "start", "initialize"]
-    assert ensure(database, create=True) == ()
-
-
-def test_a_killed_run_is_completed():
-    assert ensure(Database(file="clustered"), join=[PEER]) == ("start",)
-
-
-def test_a_member_without_a_step_is_only_started():
-    database = Database(file="clustered")
-    assert ensure(database) == ("start",)
-    assert ensure(database) == ()
-
-
-def test_old_data_are_moved_away():
-    database = Database(file="clustered", up=True)
-    assert ensure(database, join=[PEER], discard=True) == ("discard", "join", "start")
-    assert database.said == ["stop", "put_away", "join", "start"]
-
-
-def test_a_forced_member_makes_a_new_cluster():
-    database = Database(file="clustered", up=True)
-    assert ensure(database, force=True) == ("force",)
-    assert database.said == ["stop", "to_standalone", "create", "unlink", "start", "initialize"]
+@pytest.mark.parametrize(
+    ("state", "step", "actions", "said"),
+    [
+        ({}, {"join": [PEER]}, ("join", "start"), ["join", "start"]),
+        ({}, {"create": True}, ("create", "start"), ["stop", "create", "start", "initialize"]),
+        # a run was killed before the start
+        ({"file": "clustered"}, {"join": [PEER]}, ("start",), ["start"]),
+        ({"file": "clustered"}, {}, ("start",), ["start"]),
+        # old data are moved away
+        (SERVES, {"join": [PEER], "discard": True}, ("discard", "join", "start"), ["stop", "put_away", "join", "start"]),
+        # a new cluster
+        (SERVES, {"force": True}, ("force",), ["stop", "to_standalone", "create", "unlink", "start", "initialize"]),
+        ({**SERVES, "old": True}, {"upgrade": True}, ("upgrade",), ["convert"]),
+    ],
+)
+def test_what_is_done_once_and_not_in_check_mode(state: dict[str, t.Any], step: dict[str, t.Any], actions: tuple[str, ...], said: list[str]) -> None:
+    checked, database = Database(**state), Database(**state)
+    assert ensure(checked, check_mode=True, **step) == ensure(database, **step) == actions
+    assert (checked.said, database.said) == ([], said)
+    # the next decision has these steps no more
+    assert ensure(database, **{name: value for name, value in step.items() if name not in ("discard", "force")}) == ()
+    assert database.said == said
 
 
 def test_servers_are_removed_but_never_this_one():
@@ -138,12 +121,6 @@ def test_a_newer_file_restarts_a_running_server(tmp_path):
     assert ensure(database, config_files=[str(path)]) == ("restart",)
     database.since = 1 << 40
     assert ensure(database, config_files=[str(path), str(tmp_path / "missing")]) == ()
-
-
-def test_the_schema_is_converted_once():
-    database = Database(file="clustered", up=True, old=True)
-    assert ensure(database, upgrade=True) == ("upgrade",)
-    assert ensure(database, upgrade=True) == ()
 
 
 def test_a_member_without_a_leader_fails():

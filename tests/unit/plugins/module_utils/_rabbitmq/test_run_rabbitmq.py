@@ -16,6 +16,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.run_ra
 ME, SEED = "rabbit@b", "rabbit@a"
 COOKIE = "SECRETCOOKIE"
 FRESH = {"rabbitmq_version": "3.10.8", "users": [{"name": "guest"}], "vhosts": [{"name": "/"}], "queues": [], "exchanges": []}
+#: The state of a member that serves.
+MEMBER: dict[str, t.Any] = {"up": True, "app": True, "known": [SEED, ME], "secret": COOKIE}
 
 
 class Node:
@@ -224,32 +226,24 @@ def test_a_member_with_khepri_notes_its_cluster() -> None:
     assert sorted(node.noted_members) == [SEED, ME]
 
 
-def test_contents_are_not_wiped() -> None:
-    node = Node(has={**FRESH, "queues": [{"name": "orders"}]})
-    with pytest.raises(RefusedError, match="has contents .queue orders.; joining would wipe them"):
-        run(node, seed=SEED)
-    assert "stop_app" not in node.said
-
-
-def test_a_running_member_keeps_its_cookie() -> None:
-    node = Node(up=True, app=True, known=[SEED, ME], secret="ANOTHER")
-    with pytest.raises(RefusedError, match="cookie"):
-        run(node, seed=SEED)
-    assert not node.said
-
-
-def test_a_restart_waits_for_quorum() -> None:
-    node = Node(up=True, app=True, known=[SEED, ME], secret=COOKIE, why="queue orders would stop")
-    with pytest.raises(BackendError, match="must not be restarted now: queue orders would stop"):
-        run(node, state="restarted", wait_timeout=5)
-    assert not node.said
-
-
-def test_a_seed_that_does_not_serve() -> None:
-    node = Node(theirs=[])
-    with pytest.raises(BackendError, match="rabbit@a cannot be reached"):
-        run(node, seed=SEED)
-    assert "stop_app" not in node.said
+@pytest.mark.parametrize(
+    ("state", "options", "error", "words", "never"),
+    [
+        # its contents would be wiped
+        ({"has": {**FRESH, "queues": [{"name": "orders"}]}}, {"seed": SEED}, RefusedError, "has contents .queue orders.; joining would wipe them", "stop_app"),
+        ({**MEMBER, "secret": "ANOTHER"}, {"seed": SEED}, RefusedError, "cookie", ""),
+        # queues would lose their quorum
+        ({**MEMBER, "why": "it would stop"}, {"state": "restarted", "wait_timeout": 5}, BackendError, "must not be restarted now: it would stop", ""),
+        ({"theirs": []}, {"seed": SEED}, BackendError, "rabbit@a cannot be reached", "stop_app"),
+        # a broker that is paused in a minority: alone it would be a second cluster next to the one that it cannot see
+        ({**MEMBER, "app": False, "theirs": []}, {"seed": SEED, "wait_timeout": 40}, BackendError, "is not running after", "start_app"),
+    ],
+)
+def test_what_is_refused(state: dict[str, t.Any], options: dict[str, t.Any], error: type[Exception], words: str, never: str) -> None:
+    node = Node(**state)
+    with pytest.raises(error, match=words):
+        run(node, **options)
+    assert never not in node.said if never else not node.said
 
 
 def test_a_broker_that_never_runs_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,11 +294,3 @@ def test_a_server_that_is_not_there_yet_needs_all_of_it() -> None:
     schema = run_schema.plan_schema.parse([{"name": "rpc"}], [], [], [], ["guest"])
     predicted = run_schema.ensure(schema, t.cast(t.Any, Node(here=False)), check_mode=True)
     assert predicted.actions == ("create virtual host rpc", "delete user guest")
-
-
-def test_a_paused_broker_is_not_started_in_a_minority() -> None:
-    """Alone it would be a second cluster next to the one that it cannot see."""
-    node = Node(up=True, known=[SEED, ME], secret=COOKIE, theirs=[])
-    with pytest.raises(BackendError, match="is not running after"):
-        run(node, seed=SEED, wait_timeout=40)
-    assert "start_app" not in node.said

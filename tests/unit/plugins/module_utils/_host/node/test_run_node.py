@@ -24,6 +24,7 @@ def backend():
 
 
 REQUEST = NodeRequest(name="metal1", cluster="lab", roles=["virt"], vms=[VM], pool_path="/pool")
+TAKEN = FoundNetwork("taken", "u", "nat", "virbr0", True, True)
 
 
 def run(backend, check_mode=False, **changes):
@@ -69,26 +70,37 @@ def test_a_half_made_pool_is_completed(backend):
     assert backend.pools["default"] == ["/pool", True, True]
 
 
-def test_a_pool_elsewhere_is_refused(backend):
-    backend.pools["default"] = ["/elsewhere", True, True]
-    with pytest.raises(RefusedError, match="at /elsewhere, not at /pool"):
-        run(backend)
-
-
-def test_a_missing_pool_without_a_path_is_refused(backend):
-    with pytest.raises(InputError, match="no storage pool default"):
-        run(backend, pool_path=None)
+@pytest.mark.parametrize(
+    ("state", "changes", "error", "words", "path"),
+    [
+        ({"pools": {"default": ["/elsewhere", True, True]}}, {}, RefusedError, "at /elsewhere, not at /pool", "pool_path"),
+        ({}, {"pool_path": None}, InputError, "no storage pool default", "pool"),
+        ({}, {"pool_path": "pool"}, InputError, None, "pool_path"),
+        ({}, {"vms": [dict(VM, ram=64)]}, CapacityError, "missing 57 GiB", "vms"),
+        # a pool that is not made yet counts by its file system
+        ({"free": GIB}, {}, CapacityError, "pool default: requested 10 GiB, available 1 GiB", "vms"),
+        ({"bridges_there": {"br-other"}}, {}, RefusedError, None, "vms[0].nics[0].bridge"),
+        ({"usable": {"qemu": False}}, {"vms": [dict(VM, hypervisor="auto")]}, RefusedError, "kvm: hung.*qemu: hung", "vms[0].hypervisor"),
+        ({}, {"pools": [{"name": "fast", "source": "vg9"}]}, FootprintError, None, "pools[0].source"),
+        ({}, {"pools": [{"name": "nowhere"}]}, FootprintError, None, "pools[0].name"),
+        ({}, {"networks": [{"bridge": "br-nowhere"}]}, FootprintError, None, "networks[0].bridge"),
+        ({"networks": {"taken": TAKEN}}, {"networks": [{"bridge": "br-admin", "name": "taken"}]}, FootprintError, None, "networks[0].name"),
+    ],
+)
+def test_what_is_refused_before_anything_is_done(backend, state, changes, error, words, path):
+    for name, value in state.items():
+        setattr(backend, name, {**getattr(backend, name), **value} if isinstance(value, dict) else value)
+    before = dict(backend.pools)
+    for check_mode in (True, False):
+        with pytest.raises(error, match=words) as caught:
+            run(backend, check_mode=check_mode, **changes)
+        assert caught.value.path == path
+    assert backend.text == "" and backend.pools == before
 
 
 def test_an_existing_pool_is_left_as_it_is(backend):
     backend.pools["default"] = ["/any", True, False]
     assert run(backend, pool_path=None).actions == ["record"]
-
-
-def test_a_relative_pool_path_is_refused(backend):
-    with pytest.raises(InputError) as caught:
-        run(backend, pool_path="pool")
-    assert caught.value.path == "pool_path"
 
 
 def test_virt_without_details_is_fine(backend):
@@ -101,31 +113,11 @@ def test_a_server_without_virt_needs_no_libvirt(backend):
     assert result.actions == ["record"] and result.hypervisors == {} and backend.proved == []
 
 
-def test_too_much_is_refused_before_anything_is_done(backend):
-    with pytest.raises(CapacityError, match="missing 57 GiB"):
-        run(backend, vms=[dict(VM, ram=64)])
-    assert backend.text == "" and backend.pools == {}
-
-
-def test_a_pool_not_made_yet_counts_by_its_file_system(backend):
-    backend.free = GIB
-    with pytest.raises(CapacityError, match="pool default: requested 10 GiB, available 1 GiB"):
-        run(backend)
-
-
 def test_other_guests_count_and_our_own_do_not(backend):
     backend.others = (4000, 1)  # asked of both drivers
     with pytest.raises(CapacityError, match="not in the VM details"):
         run(backend)
     assert len(backend.known) == 1
-
-
-@pytest.mark.parametrize("check_mode", [True, False])
-def test_a_missing_bridge(backend, check_mode):
-    backend.bridges_there = set()
-    with pytest.raises(RefusedError) as caught:
-        run(backend, check_mode=check_mode)
-    assert caught.value.path == "vms[0].nics[0].bridge"
 
 
 def test_a_bridge_to_be_made_counts_in_check_mode_only(backend):
@@ -146,12 +138,6 @@ def test_a_vm_needs_a_proven_hypervisor(backend, kind, fails):
         with pytest.raises(RefusedError, match="hung after 15 s") as caught:
             run(backend, check_mode=check_mode, vms=[vm])
         assert caught.value.path == "vms[0].hypervisor"
-
-
-def test_auto_needs_one_of_two(backend):
-    backend.usable["qemu"] = False
-    with pytest.raises(RefusedError, match="kvm: hung.*qemu: hung"):
-        run(backend, vms=[dict(VM, hypervisor="auto")])
 
 
 def test_what_a_vm_asks_for_is_proven_though_not_listed(backend):
@@ -257,24 +243,6 @@ def test_more_pools_and_a_network(backend):
         "overcommit": 0.0,
     }
     assert run(backend, **wanted).actions == []
-
-
-@pytest.mark.parametrize(
-    "changes, path",
-    [
-        ({"pools": [{"name": "fast", "source": "vg9"}]}, "pools[0].source"),
-        ({"pools": [{"name": "nowhere"}]}, "pools[0].name"),
-        ({"networks": [{"bridge": "br-nowhere"}]}, "networks[0].bridge"),
-        ({"networks": [{"bridge": "br-admin", "name": "taken"}]}, "networks[0].name"),
-    ],
-)
-def test_pools_and_networks_that_cannot_be(backend, changes, path):
-    backend.networks["taken"] = FoundNetwork("taken", "u", "nat", "virbr0", True, True)
-    for check_mode in (True, False):
-        with pytest.raises(FootprintError) as caught:
-            run(backend, check_mode=check_mode, **changes)
-        assert caught.value.path == path
-    assert backend.text == "" and backend.pools == {}
 
 
 def test_a_pool_has_a_reserve_of_its_own(backend):
