@@ -59,7 +59,7 @@ VMS = {
     "{id: c1}": "vms: is a mapping, not a list. Use a list of VM details, also for a single VM.",
     "[{idd: c1}]": "vms[0].idd: is not a known key. Did you mean id?",
     "[{name: c1}]": "vms[0].id: is missing. Set an id that is unique in the cluster.",
-    "[{id: c1, ram: 4096}]": "vms[0].ram: 4096 GiB is very much for a VM. A number is in GiB. Did you mean 4096 MiB? "
+    "[{id: c1, ram: 4096}]": "vms[0].ram: 4096 GiB is more than a VM usually has. A number is in GiB. Did you mean 4096 MiB? "
     "Add the unit, '4096 MiB' or '4096 GiB'.",
     "[{id: c1, ram: 4 GB}, {id: c1}]": "vms[1].id: 'c1' is already used at servers.metal1.vms[0].id. Use an id that is unique in the cluster.",
     "[{id: c1, ram: lots}]": "vms[0].ram: 'lots' is not a size. Write a number or a number with a unit, for example 2, 1.5 or '512 MiB'.",
@@ -227,7 +227,7 @@ PLANS: dict[str, tuple[dict[str, t.Any], str]] = {
     ),
     "ram": (
         {"vms": [{"id": "c", "ram": "8192"}]},
-        "vms[0].ram: 8192 GiB is very much for a VM. A number is in GiB. Did you mean 8192 MiB? Add the unit, '8192 MiB' or '8192 GiB'.",
+        "vms[0].ram: 8192 GiB is more than a VM usually has. A number is in GiB. Did you mean 8192 MiB? Add the unit, '8192 MiB' or '8192 GiB'.",
     ),
 }
 

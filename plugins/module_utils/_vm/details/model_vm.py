@@ -265,7 +265,7 @@ def _parse_memory(entry: t.Mapping[str, t.Any], path: str) -> int:
         unit, bare = _RAM_UNIT[key], str(entry[key]).strip()
         if unit == "GiB" and _BARE.match(bare) and float(bare) >= _MOST_BARE_GIB:
             hint = f"A number is in GiB. Did you mean {bare} MiB? Add the unit, '{bare} MiB' or '{bare} GiB'."
-            raise model_errors.InputError(f"{bare} GiB is very much for a VM.", f"{path}.{key}", hint)
+            raise model_errors.InputError(f"{bare} GiB is more than a VM usually has.", f"{path}.{key}", hint)
         size = model_size.parse_size(entry[key], unit, f"{path}.{key}")
         if not _LEAST_MEMORY <= size <= _MOST_MEMORY:
             raise model_errors.InputError(

@@ -120,7 +120,7 @@ def test_complete_details_are_read_again_unchanged() -> None:
 HEAD = "servers: {metal1: {roles: [virt], vm_defaults: {SERVER}, vms: [{id: c0}, {id: c1, VM}]}}\nvm_defaults: {CLUSTER}"
 #: What is written for the cluster, the server and the VM → the error.
 WRONG = {
-    ("ram: 4096", "", ""): "vm_defaults.ram: 4096 GiB is very much for a VM.",
+    ("ram: 4096", "", ""): "vm_defaults.ram: 4096 GiB is more than a VM usually has.",
     ("", "ram: lots", ""): "servers.metal1.vm_defaults.ram: 'lots' is not a size.",
     ("ram: 4", "", "ram: many"): "servers.metal1.vms[1].ram: 'many' is not a size.",
     ("disks: [{size: 4}]", "", "disks: [{sise: 4}]"): "servers.metal1.vms[1].disks[0].sise: is not a known key. Did you mean size?",
