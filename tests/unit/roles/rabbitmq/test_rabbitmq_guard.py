@@ -393,3 +393,12 @@ def test_a_partitioned_member_is_restarted_at_the_second_look(cluster: Cluster, 
     one.looked -= 21
     one.look()
     assert done == ["partitioned in a minority for 20 s although the others are connected"]
+
+
+@pytest.mark.parametrize(("code", "words"), [(0, ["restart", "kill"]), (1, ["restart"])])
+def test_a_member_is_killed_only_if_it_is_restarted(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, guard: t.Any, code: int, words: list[str]) -> None:
+    """While someone stops it, the request for the restart is refused."""
+    done: list[list[str]] = []
+    monkeypatch.setattr(guard.subprocess, "run", lambda argv, **unused: done.append(argv) or subprocess.CompletedProcess(argv, code))
+    guard.Guard(cluster.members["rabbit@a"]).restart("paused")
+    assert [argv[1] for argv in done] == words and all(argv[-1] == "x.service" for argv in done)
