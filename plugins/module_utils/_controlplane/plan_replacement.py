@@ -96,10 +96,7 @@ class Plan:
 
 
 def check_request(request: Request, known: Known) -> None:
-    """Check the names of a request, before any host is contacted.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Check the names of a request, before any host is contacted."""
     controllers = sorted({host for hosts in known.members.values() for host in hosts} - set(known.witnesses))
     path = f"{_PREFIX}_name"
     if not request.name:

@@ -37,7 +37,6 @@ def parse_request(action: t.Any, components: t.Any, accept_outage: bool = False,
     """Parse the request from variables.
 
     :arg components: a list, or names separated by commas; empty means all.
-    :raises InputError: an unknown action or component.
     """
     if action not in ACTIONS:
         raise InputError(f"unknown action {action!r}.", "rolling_restart_action", f"Use {' or '.join(ACTIONS)}.")

@@ -41,7 +41,6 @@ class Permit(t.NamedTuple):
         """Check that a secret may be generated, and mark the directory unless in check mode.
 
         :arg path: file of the missing secret.
-        :raises RefusedError: it may not.
         """
         if self.generate is None and self.ephemeral:
             raise RefusedError(
@@ -82,7 +81,6 @@ def secrets_directory(given: t.Any, inventory_dir: t.Any, environment: t.Any) ->
     """Return the directory of the secrets of an environment.
 
     :arg given: directory set by the operator; empty for the default in the directory of the inventory.
-    :raises InputError: the directory is not absolute, or not set without an inventory.
     """
     name = environment_name(environment)
     if given:

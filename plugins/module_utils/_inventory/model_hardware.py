@@ -61,10 +61,7 @@ class Hardware(t.NamedTuple):
 
 
 def parse(entry: t.Any, path: str) -> Hardware:
-    """Return ``hardware`` of a server; ``None`` declares nothing.
-
-    :raises InputError: an invalid value, with its path.
-    """
+    """Return ``hardware`` of a server; ``None`` declares nothing."""
     if entry is None:
         return Hardware(path)
     check_known(entry, KEYS, path, _EXAMPLE)

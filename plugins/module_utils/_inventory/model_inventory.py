@@ -68,10 +68,7 @@ class Inventory:
 
 
 def refuse_duplicates(servers: t.Sequence[Server], machines: t.Sequence[Machine]) -> None:
-    """Check what must be unique among all servers and VMs.
-
-    :raises InputError: with both paths.
-    """
+    """Check what must be unique among all servers and VMs."""
     seen: dict[tuple[str, str], str] = {}
 
     def once(kind: str, value: str | None, path: str, hint: str) -> None:

@@ -105,10 +105,7 @@ def wait_until_live(layout: Layout, patience: float) -> str | None:
 
 
 def confirm() -> bool:
-    """Make the change permanent; returns whether there was a change to confirm.
-
-    :raises FootprintError: the change was already reverted, cannot be made permanent, or the connection is not new.
-    """
+    """Make the change permanent; returns whether there was a change to confirm."""
     trial = current()
     if trial.state is None:
         return False

@@ -25,10 +25,7 @@ _Entry = t.Mapping[str, t.Any]
 
 
 def parse(bonds: t.Sequence[_Entry], vlans: t.Sequence[_Entry], bridges: t.Sequence[_Entry]) -> Wanted:
-    """Parse and validate the request, without reading the host.
-
-    :raises InputError: with the path of the invalid value, e.g. ``bridges[0].ports[1]``.
-    """
+    """Parse and validate the request, without reading the host."""
     wanted = Wanted(
         bonds=tuple(_bond(entry, f"bonds[{index}]") for index, entry in enumerate(bonds)),
         vlans=tuple(_vlan(entry, f"vlans[{index}]") for index, entry in enumerate(vlans)),
@@ -40,10 +37,7 @@ def parse(bonds: t.Sequence[_Entry], vlans: t.Sequence[_Entry], bridges: t.Seque
 
 
 def check_name(name: t.Any, path: str) -> str:
-    """Return a valid name of a network interface.
-
-    :raises InputError: the kernel does not accept it.
-    """
+    """Return a valid name of a network interface."""
     if not isinstance(name, str) or not _NAME.match(name) or name in _TAKEN:
         raise InputError(f"{shown(name)} is not a valid name of a network interface.", path, "Use letters, digits, '.', '_' and '-'.")
     if len(name) > _LONGEST:

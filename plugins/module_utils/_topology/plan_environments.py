@@ -17,7 +17,6 @@ def check_environments(environments: t.Mapping[str, t.Mapping[str, t.Sequence[st
     Such a service uses ports, files and variables of the host, so even two different ones would get each other's settings.
 
     :arg environments: environment → host → its exclusive services on this host.
-    :raises RefusedError: with host, services and environments.
     """
     owners: dict[str, tuple[str, str]] = {}
     for environment, hosts in environments.items():

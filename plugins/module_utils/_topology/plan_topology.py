@@ -71,8 +71,6 @@ def resolve(
 
     :arg hosts: in the order in which replicas are assigned.
     :arg components: defaults of the services' roles, without their prefix; those of declared services are in the topology.
-    :raises InputError: more replicas than nodes, a role and a service with the same name, invalid settings.
-    :raises RefusedError: the role compute on a VM.
     """
     roles = {host.name: roles_of(topology, host.name, host.roles) for host in hosts}
     for host in hosts:

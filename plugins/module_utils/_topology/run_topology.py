@@ -60,7 +60,6 @@ def parse(own: t.Mapping[str, t.Any], included: t.Sequence[tuple[str, t.Any]] = 
     """Parse the topology of a file merged over the files it includes.
 
     :arg included: name and content of each included file; later ones win, the file itself wins over all.
-    :raises InputError: with the path of the invalid value.
     """
     contents = []
     for name, content in included:
@@ -149,8 +148,6 @@ def lay(
     :arg others: hosts of earlier inventory sources.
     :arg environment: name of the environment, by default that of the cluster.
     :arg own_groups: prefix the names of groups with the name of the environment.
-    :raises InputError: an invalid value, e.g. more replicas than nodes, with its path.
-    :raises RefusedError: the role compute on a VM, or two environments on one host.
     """
     if environment and not _ENVIRONMENT.match(environment):
         raise InputError(f"{environment!r} is not a valid environment name.", "environment", "Use letters, digits, dots, hyphens and underscores.")

@@ -23,7 +23,6 @@ def machines(given: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     """Return the machines to inspect, as arguments of the module ``add_host``.
 
     :arg given: the answers, see :func:`model_answers.parse`.
-    :raises InputError: invalid answers.
     """
     answers = model_answers.parse(given)
     common = plan_files.connection(answers)

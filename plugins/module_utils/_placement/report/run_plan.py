@@ -87,11 +87,7 @@ def _shown_server(server: t.Any) -> t.Any:
 
 
 def plan_footprint(request: PlanRequest) -> PlanResult:
-    """Plan the footprint.
-
-    :raises InputError: an invalid value, with its path.
-    :raises RefusedError: the role compute in a VM without nested virtualisation.
-    """
+    """Plan the footprint."""
     vms, wanted = request.vms, request.wanted
     table = None
     if request.profile is not None:

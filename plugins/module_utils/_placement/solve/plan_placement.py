@@ -51,7 +51,6 @@ def plan_placement(question: PlacementQuestion, nodes: int = NODES) -> Placement
     """Assign whole servers to requests, and place the VMs.
 
     :arg nodes: maximum number of nodes to examine in the search for a better placement.
-    :raises RefusedError: the role compute in a VM without nested virtualisation, or the role witness in a VM.
     """
     refuse_roles(question)
     matches, problem = pose(question)
@@ -68,10 +67,7 @@ def pose(question: PlacementQuestion) -> tuple[tuple[Match, ...], Problem]:
 
 
 def refuse_roles(question: PlacementQuestion) -> None:
-    """Refuse the role compute in a VM without ``nested: true``, and the role witness in any VM of the servers it votes about.
-
-    :raises RefusedError: with the name of the VM.
-    """
+    """Refuse the role compute in a VM without ``nested: true``, and the role witness in any VM of the servers it votes about."""
     for vm in question.vms:
         if ROLE_WITNESS in vm.details.roles:
             raise RefusedError(

@@ -29,8 +29,6 @@ def with_identity(vm: model_vm.VmDetails, identity: Identity) -> model_vm.VmDeta
     """The details completed with the identity of the domain, where they do not set it themselves.
 
     NICs and disks are matched by number, disks with their own target (or mount) by that.
-
-    :raises RefusedError: the details set another UUID, or a disk has a source that cannot be kept.
     """
     if vm.given.get("uuid") and vm.uuid != identity.uuid:
         raise model_errors.RefusedError(

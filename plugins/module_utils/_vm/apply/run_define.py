@@ -42,7 +42,6 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
     the next run completes the rest.
 
     :arg connect: opens a connection; tests pass their own.
-    :raises FootprintError: invalid input, an unreachable host, or an error that all VMs share, such as an invalid template.
     """
     vms, listed = _requested(request)
     source = template_source(request.template)
@@ -74,10 +73,7 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
 
 
 def _requested(request: DefineRequest) -> tuple[tuple[model_vm.VmDetails, ...], t.Sequence[model_vm.VmDetails]]:
-    """Check the request; returns the VMs of this call, and all VMs of the host.
-
-    :raises FootprintError: an invalid request.
-    """
+    """Check the request; returns the VMs of this call, and all VMs of the host."""
     if request.state not in plan_domain.STATES:
         raise model_errors.InputError(f"{request.state!r} is not a valid state.", "state", f"Use one of {', '.join(plan_domain.STATES)}.")
     if request.remove_disks and request.state != "absent":

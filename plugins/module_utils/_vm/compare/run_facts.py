@@ -66,10 +66,7 @@ def changes_of(changes: t.Sequence[plan_apply_class.Change], others: t.Iterable[
 
 
 def needs_of(changes: t.Sequence[plan_apply_class.Change]) -> plan_domain.Needs:
-    """What the changes need.
-
-    :raises RefusedError: one of them is not possible.
-    """
+    """What the changes need."""
     plan_apply_class.refuse(changes)
     return plan_domain.Needs(*(any(getattr(change, what) for change in changes) for what in ("config", "now", "waits")))
 

@@ -120,7 +120,6 @@ def parse_vms(value: t.Any, path: str = "vms", *, cluster: str, pool: str | None
     :arg path: name of the value in the user's input, for messages.
     :arg cluster: name of the cluster; identities are derived from it.
     :arg pool: the storage pool of disks without ``pool``, if known.
-    :raises InputError: with the path of the invalid value.
     """
     cluster = model_parts.parse_name(cluster, "cluster")
     entries = _as_list(value, path)

@@ -68,10 +68,7 @@ def parse(text: t.Any, path: str) -> HostKey:
 
 
 def parse_all(value: t.Mapping[str, t.Any] | None, path: str) -> dict[str, HostKey]:
-    """Return the key pairs of several VMs by id; empty texts are ignored.
-
-    :raises InputError: see :func:`parse`.
-    """
+    """Return the key pairs of several VMs by id; empty texts are ignored."""
     return {str(key): parse(text, f"{path}.{key}") for key, text in (value or {}).items() if text not in (None, "")}
 
 

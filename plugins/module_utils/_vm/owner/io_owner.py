@@ -68,7 +68,6 @@ def read_all(home: pathlib.Path | None = None) -> dict[str, Record]:
 
     One that cannot be read counts as that of another host: its file name is the UUID.
 
-    :raises RefusedError: one is from a newer version of the collection.
     :raises BackendError: they cannot be listed.
     """
     home = home or HOME

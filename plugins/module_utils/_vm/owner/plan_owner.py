@@ -234,7 +234,6 @@ def step(old: Old, event: Event, table: t.Sequence[Row] = TABLE) -> Old:
     """Return the record after an event, ``None`` for none.
 
     :arg old: the record on this machine, ``None`` if it has none; one that cannot be read is not passed here.
-    :raises RefusedError: with the path of the condition that is not met, and a hint.
     """
     role = old.role if old is not None else NONE
     row = next((row for row in table if row.event == event.name and role in row.roles), None)

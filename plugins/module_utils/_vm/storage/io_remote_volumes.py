@@ -243,7 +243,6 @@ def find_image(
     :arg folder: folder of this host with images to upload.
     :arg pending: file names that count as present in that folder although they are not fetched yet.
     :arg known: key → image of those found already; extended by this call.
-    :raises InputError: it is missing or invalid.
     """
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_images
 

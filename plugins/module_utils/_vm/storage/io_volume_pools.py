@@ -42,7 +42,6 @@ class PoolVolumes:
         """A complete volume by its name, ``None`` when there is none.
 
         :arg path: path of the disk in the user's input.
-        :raises InputError: it has no path on this host.
         """
         handle = self._lookup(name)
         if handle is None or self._marked(name):

@@ -79,8 +79,6 @@ class VolumeStore:
         """An existing, active pool.
 
         :arg path: path of its name in the user's input.
-        :raises InputError: the pool does not exist, or is not active.
-        :raises RefusedError: the file system it is on is not mounted.
         """
         if name not in self._pools:
             try:
@@ -130,7 +128,6 @@ class VolumeStore:
         """The source of an existing or future disk.
 
         :arg path: path of the disk in the user's input.
-        :raises InputError: the path of a new volume of this pool is not predictable.
         """
         if not pool.files and not pool.whole:
             found = self._through(pool).find(disk.name, path)
@@ -196,7 +193,6 @@ class VolumeStore:
 
         :arg path: path of the disk in the user's input.
         :arg spare: the pool whose images are used where the disk's own pool has no files.
-        :raises InputError: it is missing or invalid.
         """
         if disk.image is None:
             return None
@@ -302,10 +298,7 @@ class VolumeStore:
         return self._through(pool)
 
     def _remote_image(self, pool: model_storage.Pool, name: str, path: str) -> model_storage.Image:
-        """The base image of a disk on another host.
-
-        :raises InputError: it is missing or invalid, or the pool does not contain files.
-        """
+        """The base image of a disk on another host."""
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_remote_volumes
 
         if not pool.files:

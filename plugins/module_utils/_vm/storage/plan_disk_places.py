@@ -49,7 +49,6 @@ def check_name(pool: model_storage.Pool, name: str, path: str) -> None:
     """Refuse the name of a volume that is reserved in pools of files.
 
     :arg path: path of the disk in the user's input.
-    :raises RefusedError: it is reserved.
     """
     if pool.files and name in RESERVED_NAMES:
         raise model_errors.RefusedError(
@@ -65,7 +64,6 @@ def check_folder(place: str, pools: t.Mapping[str, str], path: str) -> None:
     :arg place: real path of the existing or future folder.
     :arg pools: as for :func:`reserved_because`.
     :arg path: path of the disk in the user's input.
-    :raises RefusedError: with the pool.
     """
     reason = reserved_because(place, pools)
     if reason is not None:
