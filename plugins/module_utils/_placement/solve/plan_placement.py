@@ -16,10 +16,9 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE, ROLE_VIRT, ROLE_WITNESS
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import PlacementQuestion
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_exact import NODES, refine
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_matching import Match, match_servers
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, Problem, State
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_search import search
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_search import TRIALS, search
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,14 +46,14 @@ class Placement:
         return {vm.details.id: servers[server].name for vm, server in zip(self.question.vms, self.place) if server != NOWHERE}
 
 
-def plan_placement(question: PlacementQuestion, nodes: int = NODES) -> Placement:
+def plan_placement(question: PlacementQuestion, trials: int = TRIALS) -> Placement:
     """Assign whole servers to requests, and place the VMs.
 
-    :arg nodes: maximum number of nodes to examine in the search for a better placement.
+    :arg trials: maximum number of servers to examine in the search for a better placement.
     """
     refuse_roles(question)
     matches, problem = pose(question)
-    return Placement(question, problem, refine(problem, search(problem), nodes), matches)
+    return Placement(question, problem, search(problem, trials), matches)
 
 
 def pose(question: PlacementQuestion) -> tuple[tuple[Match, ...], Problem]:
