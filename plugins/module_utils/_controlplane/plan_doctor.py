@@ -26,7 +26,6 @@ class Declared(t.NamedTuple):
 
     :arg vms: VM → its server.
     :arg roles: server → its roles.
-    :arg cluster: the name of the cluster.
     :arg journals: files of unfinished runs of this control node → what they belong to.
     :arg excluded: hosts that --limit excludes.
     """

@@ -38,7 +38,6 @@ class Policy:
 class Step:
     """What happens to a running VM: it is moved to a destination, or stopped and started again.
 
-    :arg name: of the domain.
     :arg id: of a VM that is moved, with its ``cluster``.
     """
 

@@ -122,7 +122,6 @@ def plan(
     :arg members: service → its hosts.
     :arg looks: host → ``controlplane`` as returned by ``controlplane_info``, empty or ``None`` for a host that does not answer.
     :arg journal: the journal of an interrupted run.
-    :arg now: the current time, for the journal.
     """
     reports = plan_controlplane.evaluate(members, looks)
     components = request.components or tuple(reports)

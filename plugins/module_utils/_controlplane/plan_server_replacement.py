@@ -102,10 +102,7 @@ def old_addresses(request: Request, known: Known, found: Found) -> list[str]:
 
 
 def plan(request: Request, known: Known, found: Found, now: str) -> Plan:
-    """Decide about a replacement; see :class:`Plan`.
-
-    :arg now: time of a new replacement.
-    """
+    """Decide about a replacement; see :class:`Plan`."""
     vms = check_request(request, known)
     name, here = request.name, found.machine.get("machine_id") or ""
     if not here:

@@ -53,10 +53,7 @@ def hand_over(
     sleep: t.Callable[[float], None] = time.sleep,
     clock: t.Callable[[], float] = time.monotonic,
 ) -> list[str]:
-    """Hand over the virtual address or the clients; returns what was done, or would be done in check mode.
-
-    :raises BackendError: no peer took over in time.
-    """
+    """Hand over the virtual address or the clients; returns what was done, or would be done in check mode."""
     act = _move_address if request.here else _redirect_clients
     return act(request, balancer, check_mode, host, sleep, clock)
 

@@ -48,7 +48,6 @@ def parse_size(value: t.Any, default_unit: str, path: str) -> int:
 
     :arg value: number (in ``default_unit``) or text with or without a unit.
     :arg default_unit: unit of a number without a unit, e.g. ``GiB``.
-    :arg path: path of the value, for the message.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise model_errors.InputError(f"{model_errors.shown(value)} is not a size.", path, _HINT)

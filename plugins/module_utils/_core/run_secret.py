@@ -135,7 +135,6 @@ def kept(
     :arg check_mode: write nothing; a missing text is the placeholder.
     :arg decrypt: returns the decrypted content of a file that was encrypted with Ansible vault.
     :arg permit: whether it may be created; ``None`` for always.
-    :raises BackendError: the file cannot be read or written.
     """
     found = io_secret_file.read(path)
     if found is None:

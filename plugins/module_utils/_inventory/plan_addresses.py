@@ -47,10 +47,7 @@ class Found:
 
 
 def parse_leases(text: str, now: float) -> Table:
-    """Parse a lease file of dnsmasq or Kea to a table, the newest lease of a NIC first; expired leases are left out.
-
-    :arg now: seconds since the epoch.
-    """
+    """Parse a lease file of dnsmasq or Kea to a table, the newest lease of a NIC first; expired leases are left out."""
     rows = _kea_rows(text) if text.startswith(_KEA_HEADER) else _dnsmasq_rows(text)
     table: Table = {}
     for expiry, mac, address in sorted(rows, key=lambda row: -row[0]):

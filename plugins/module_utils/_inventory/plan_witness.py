@@ -16,7 +16,6 @@ class Machine(t.NamedTuple):
     """A host of the inventory.
 
     :arg server: the server it runs on, empty for a physical one.
-    :arg path: path of its roles, for messages.
     """
 
     name: str

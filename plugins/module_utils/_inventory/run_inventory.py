@@ -293,7 +293,6 @@ def host_keys(path: pathlib.Path) -> HostKeys:
     """Read the known host keys of VMs.
 
     :arg path: of the file, which need not exist.
-    :raises BackendError: the file cannot be read.
     """
     return HostKeys(path, io_known_hosts.read(path))
 

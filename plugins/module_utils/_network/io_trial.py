@@ -46,7 +46,6 @@ def start(change: Change, timeout: int, patience: float = 120) -> None:
     """Apply a change in a detached systemd unit and wait until it is active.
 
     :arg timeout: seconds after which the change is reverted unless it is confirmed.
-    :raises BackendError: systemd did not start the unit, the change could not be applied, or another run has started one.
     """
     # a second run must not replace the plan with which the first one returns to the old configuration
     with host_lock("network", _LOCK):

@@ -63,10 +63,7 @@ def members(service: Service, groups: t.Mapping[str, t.Sequence[str]], chosen: s
 
 
 def witnesses_of(service: Service, hosts: t.Sequence[str], witnesses: t.Sequence[str]) -> tuple[str, ...]:
-    """Return the witnesses that are members of a service as well: those that make its number of votes odd, and those that leave.
-
-    :arg hosts: its other members.
-    """
+    """Return the witnesses that are members of a service as well: those that make its number of votes odd, and those that leave."""
     more = tuple(host for host in witnesses if host not in hosts)
     decide = (len(hosts) + len(more)) % 2 or service.leaving
     return more if service.witnessed and len(more) < len(hosts) and decide else ()

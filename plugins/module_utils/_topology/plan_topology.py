@@ -21,7 +21,6 @@ class Candidate:
     """A host to which the topology may apply, server or VM.
 
     :arg roles: its roles without the topology.
-    :arg path: path of these roles, for messages.
     """
 
     name: str

@@ -110,7 +110,6 @@ def check_names(
 def check_vms(topology: Topology, inventory: Inventory, servers: t.Collection[str], hosts: t.Collection[str], problems: Problems) -> None:
     """Check the roles of the VMs of some servers, and the servers that their details name.
 
-    :arg servers: names of the servers of the file itself.
     :arg hosts: names of the servers of all sources that were read.
     :arg problems: collects an error for each unknown name, with the most similar known one.
     """

@@ -110,7 +110,6 @@ def _connections(
     """Open one connection per driver and read its domains; a driver that no VM needs may be missing (it is only checked for unlisted VMs).
 
     :arg stack: closes the connections.
-    :raises BackendError: a driver that a VM needs does not answer.
     """
     hosts, domains = {}, {}
     others = {request.uri} if request.uri else set(DRIVER_URIS.values())
@@ -126,10 +125,7 @@ def _connections(
 
 
 def _away(request: DefineRequest, choice: run_render.HypervisorChoice) -> t.Mapping[str, Record]:
-    """The records of VMs that this host must not change (by UUID); most hosts have none.
-
-    :raises BackendError: they cannot be read.
-    """
+    """The records of VMs that this host must not change (by UUID); most hosts have none."""
     path = pathlib.Path(request.records_path)
     if not choice.local or not os.path.lexists(path):
         return {}

@@ -47,10 +47,7 @@ def facts_of(seen: run_look.Seen, wanted: t.Any, differences: t.Iterable[xml_com
 def classify(
     seen: run_look.Seen, wanted: t.Any, differences: t.Sequence[xml_compare.Difference], state: str
 ) -> tuple[tuple[plan_apply_class.Change, ...], list[dict[str, str | None]]]:
-    """Classify the differences of a domain: the changes, and the drift for the result.
-
-    :arg state: the requested state.
-    """
+    """Classify the differences of a domain: the changes, and the drift for the result."""
     facts = facts_of(seen, wanted, differences)
     if state == "shutdown":
         # a guest that will be shut down is not changed before

@@ -44,7 +44,6 @@ class HostKey:
 def parse(text: t.Any, path: str) -> HostKey:
     """Return the key pair from the text of its private key file.
 
-    :arg path: path of the value in the user's input.
     :raises InputError: it is not an unencrypted OpenSSH ed25519 key; the message never contains the value.
     """
     if not isinstance(text, str) or _BEGIN not in text or _END not in text:

@@ -48,7 +48,6 @@ class Record(t.NamedTuple):
     """The record.
 
     :arg to: the server that has the VM or receives it, as far as this host knows.
-    :arg at: time of the record (UTC).
     :arg proof: what justified the last change of owner, for people.
     """
 

@@ -45,7 +45,6 @@ class Event(t.NamedTuple):
     :arg complete: all data are at the destination, as far as this machine knows: libvirt has migrated the VM, or they were copied back to its former owner.
         On the destination: libvirt has the VM.
     :arg live: the VM is migrated while it runs.
-    :arg at: time (UTC).
     """
 
     name: str

@@ -25,7 +25,6 @@ def plan_volume(
 
     :arg found: the existing volume, if any.
     :arg image: the inspected base image; ``None`` where the disk names none or the volume exists.
-    :arg path: path of the disk in the user's input.
     :arg online: whether a running domain has this volume open.
     """
     if found is not None:
@@ -62,10 +61,7 @@ def plan_volume(
 
 
 def refuse_remote(plan: model_storage.VolumePlan, path: str) -> None:
-    """Refuse what libvirt cannot do on another host.
-
-    :arg path: path of the disk in the user's input.
-    """
+    """Refuse what libvirt cannot do on another host."""
     if plan.pool.remote and plan.how == model_storage.GROW and plan.pool.type == "logical":
         message = f"libvirt cannot grow the logical volume {plan.disk.name}, and the connection is remote."
         raise model_errors.RefusedError(message, f"{path}.size", "Run the module on that host, without uri, or grow it there with lvextend.")
@@ -76,7 +72,6 @@ def check_room(pool: model_storage.Pool, requested: int, left: int, path: str) -
 
     :arg requested: bytes that the VM's disks in the pool still need.
     :arg left: free bytes of the pool.
-    :arg path: path of the VM in the user's input.
     """
     if requested > left:
         raise model_errors.RefusedError(
