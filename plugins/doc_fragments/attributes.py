@@ -8,9 +8,11 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Every module extends the first block, after one about another platform, and one of those about check mode and diff; it adds only C(details)."""
+    """Every module extends one of the blocks about check mode and diff, after one about another platform; it adds only C(details)."""
 
     DOCUMENTATION = r"""
+author:
+  - reduced.footprint authors (@reduced-footprint)
 options: {}
 attributes:
   action_group:
@@ -32,9 +34,9 @@ attributes:
     description: Linux with libvirt.
 """
 
-    READS = r"""
-options: {}
-attributes:
+    READS = (
+        DOCUMENTATION
+        + r"""
   check_mode:
     support: full
     description: Changes nothing in any mode.
@@ -42,36 +44,17 @@ attributes:
     support: none
     description: Changes nothing, so there is nothing to show.
 """
+    )
 
-    CHANGES = r"""
-options: {}
-attributes:
+    _CHANGES = (
+        DOCUMENTATION
+        + r"""
   check_mode:
     support: full
     description: Returns the changes of a real run, and makes none.
   diff_mode:
-    support: full
-    description: Shows the changes, without secrets.
 """
-
-    CHANGES_WITHOUT_DIFF = r"""
-options: {}
-attributes:
-  check_mode:
-    support: full
-    description: Returns the changes of a real run, and makes none.
-  diff_mode:
-    support: none
-    description: Has no text to compare; the result contains the changes.
-"""
-
-    CHANGES_DIFF_IN_CHECK_MODE = r"""
-options: {}
-attributes:
-  check_mode:
-    support: full
-    description: Returns the changes of a real run, and makes none.
-  diff_mode:
-    support: partial
-    description: Shows the changes in check mode only.
-"""
+    )
+    CHANGES = _CHANGES + "    support: full\n    description: Shows the changes, without secrets.\n"
+    CHANGES_WITHOUT_DIFF = _CHANGES + "    support: none\n    description: Has no text to compare; the result contains the changes.\n"
+    CHANGES_DIFF_IN_CHECK_MODE = _CHANGES + "    support: partial\n    description: Shows the changes in check mode only.\n"

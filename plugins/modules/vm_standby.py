@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: vm_standby
 short_description: Copy the disks of a virtual machine to another server, and start it there
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - A systemd timer on the server of the VM copies all its disks at one point in time to the standby, another virt host. The copy
     contains the domain, its firmware variables and its cloud-init seed. It counts only after everything that was sent was read
@@ -19,7 +17,6 @@ description:
     time, but only differing blocks are sent.
   - The role P(reduced.footprint.standby#role) and the playbook C(reduced.footprint.start_standby) use this module.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 options:
   id:

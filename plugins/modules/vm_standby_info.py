@@ -9,13 +9,10 @@ DOCUMENTATION = r"""
 module: vm_standby_info
 short_description: List copies of virtual machines on other servers
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Lists the VMs that are copied from this server, and those that have copies on this server, with age, duration and size. VMs that are not copied any more
     are listed as long as another machine may accept the key of their copies.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   id:
