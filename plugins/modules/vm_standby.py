@@ -218,7 +218,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.run_standby import apply
 
 
@@ -261,13 +261,7 @@ def arguments() -> dict:
 def main() -> None:
     """Entry point."""
     module = AnsibleModule(argument_spec=arguments(), supports_check_mode=True, required_if=[("state", "present", ["standby"])])
-    try:
-        result = apply(module.params, check_mode=module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    for warning in result.pop("warnings", []):
-        module.warn(warning)
-    module.exit_json(**result)
+    answer(module, lambda: apply(module.params, check_mode=module.check_mode))
 
 
 if __name__ == "__main__":

@@ -107,17 +107,14 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.run_standby_info import standbys
 
 
 def main() -> None:
     """Entry point."""
     module = AnsibleModule(argument_spec={"id": {"type": "str"}, "cluster": {"type": "str"}}, supports_check_mode=True)
-    try:
-        module.exit_json(changed=False, standbys=standbys(module.params["id"], module.params["cluster"]))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    answer(module, lambda: {"changed": False, "standbys": standbys(module.params["id"], module.params["cluster"])})
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, Unique, kind_of
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_json_text import parse_json
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_size
@@ -279,8 +279,6 @@ def one_of(entry: t.Mapping[str, t.Any], keys: t.Sequence[str], path: str, conve
 
 def refuse_duplicates(named: t.Iterable[tuple[str, str]], hint: str) -> None:
     """Refuse a name that is used twice."""
-    seen: dict[str, str] = {}
+    unique = Unique()
     for name, path in named:
-        first = seen.setdefault(name, path)
-        if first != path:
-            raise InputError(f"{name!r} is already used at {first}.", path, hint)
+        unique.check(name, path, hint)

@@ -135,11 +135,10 @@ def refuse_slip(entry: t.Mapping[str, t.Any], missing: t.Sequence[str], path: st
 def parse_nics(value: t.Any, path: str, mac_of: t.Callable[[t.Union[str, int]], str]) -> tuple[Nic, ...]:
     """Return the NICs of a VM; ``mac_of`` derives the MAC from a NIC's name, or from its position without a name."""
     nics = []
-    names: dict[str, int] = {}
+    names = model_errors.Unique()
     for index, entry in enumerate(_entries(value, path)):
         name = parse_name(entry["name"], f"{path}[{index}].name") if entry.get("name") not in (None, "") else None
-        if name is not None and names.setdefault(name, index) != index:
-            raise model_errors.InputError(f"{name!r} is already used at {path}[{names[name]}].", f"{path}[{index}].name", "Give every NIC its own name.")
+        names.check(name, f"{path}[{index}].name", "Give every NIC its own name.")
         nics.append(_parse_nic(entry, f"{path}[{index}]", name, mac_of(index if name is None else name)))
     return tuple(nics)
 
@@ -151,14 +150,10 @@ def parse_disks(value: t.Any, path: str, vm_name: str, hypervisor: str) -> tuple
     for index, entry in enumerate(_entries(value, path)):
         disks.append(_parse_disk(entry, f"{path}[{index}]", index, vm_name, hypervisor, letters))
     disks = free_targets(disks, path)
-    targets: dict[str, int] = {}
-    mounts: dict[str, int] = {}
+    once = model_errors.Unique().check
     for index, disk in enumerate(disks):
-        for seen, name, what in ((targets, disk.target, "target"), (mounts, disk.mount, "mount")):
-            if name is not None and seen.setdefault(name, index) != index:
-                raise model_errors.InputError(
-                    f"{name!r} is already used at {path}[{seen[name]}].", f"{path}[{index}].{what}", f"Give every disk its own {what}."
-                )
+        for name, what in ((disk.target, "target"), (disk.mount, "mount")):
+            once(name, f"{path}[{index}].{what}", f"Give every disk its own {what}.", what)
     return tuple(disks)
 
 
