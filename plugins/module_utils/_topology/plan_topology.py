@@ -202,3 +202,26 @@ def _stronger(key: str, other: str) -> str:
     if key[-1:].isalnum() and better > other:
         return f" Write the key as {better}."
     return f" Take the value out of {other}, or write the key so that it comes last."
+
+
+def check_environments(environments: t.Mapping[str, t.Mapping[str, t.Sequence[str]]]) -> None:
+    """Reject two environments with exclusive services on the same host.
+
+    Such a service uses ports, files and variables of the host, so even two different ones would get each other's settings.
+
+    :arg environments: environment → host → its exclusive services on this host.
+    """
+    owners: dict[str, tuple[str, str]] = {}
+    for environment, hosts in environments.items():
+        for host, services in hosts.items():
+            if not services:
+                continue
+            there, service = owners.setdefault(host, (environment, services[0]))
+            if there != environment:
+                both = [one for one in environments[there][host] if one in services]
+                mine, theirs = (both[0], both[0]) if both else (services[0], service)
+                raise RefusedError(
+                    f"{theirs} of {there} and {mine} of {environment} cannot share the host {host}.",
+                    f"nodes of {environment}",
+                    "Assign them to different hosts or VMs, or set exclusive: false below services if the service can run twice on a host.",
+                )

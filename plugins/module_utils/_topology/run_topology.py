@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_roles import wants_nested
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import plan_names
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.run_inventory import Host, Inventory, Server
-from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_topology, plan_environments, plan_layers, plan_topology
+from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_topology, plan_layers, plan_topology
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_networks import NETWORKS
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import BUILT_IN, names_of, real
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_topology import KEYS, Topology
@@ -228,7 +228,7 @@ def _check_environments(name: str, own_groups: bool, topology: Topology, resolve
             "Use the file of one environment at a time, or set own_groups: true in each.",
         )
     mine = {one.name: [service for service in one.services if topology.services[service].exclusive] for one in resolved.hosts.values()}
-    plan_environments.check_environments({**environments, name: mine})
+    plan_topology.check_environments({**environments, name: mine})
 
 
 def known(name: str, variables: t.Mapping[str, t.Any], groups: t.Sequence[str]) -> Known:
