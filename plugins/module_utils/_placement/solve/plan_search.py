@@ -82,7 +82,7 @@ def _insert(state: State, vms: list[int], draw: random.Random) -> int:
             state.put(vm, _any(fitting, draw))
         elif fitting:
             examined += 2 * len(fitting)
-            state.put(vm, min(fitting, key=lambda server: (_cost_with(state, vm, server), server)))  # noqa: B023
+            state.put(vm, min((_cost_with(state, vm, server), server) for server in fitting)[1])
     return examined
 
 
