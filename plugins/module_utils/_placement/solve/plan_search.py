@@ -46,12 +46,9 @@ def search(problem: Problem, trials: int = TRIALS) -> State:
 
 def _some(state: State, draw: random.Random) -> list[int]:
     """Return VMs to place anew: any, or those of two servers; and a few without a server."""
-    everything, missing = range(len(state.place)), []
-    if state.unplaced:
-        missing = [vm for vm in everything if state.place[vm] == NOWHERE]
-    pool: t.Sequence[int] = everything
-    if draw.random() < 0.6:
-        pool = [vm for unused in range(2) for vm in sorted(_any(state.on, draw))]
+    everything = range(len(state.place))
+    missing = [vm for vm in everything if state.place[vm] == NOWHERE] if state.unplaced else []
+    pool = [vm for unused in range(2) for vm in sorted(_any(state.on, draw))] if draw.random() < 0.6 else everything
     chosen = {_any(pool, draw) for unused in range(1 + int(draw.random() * _MOST_REMOVED)) if pool}
     return sorted(chosen.union(_any(missing, draw) for unused in range(4) if missing))
 
