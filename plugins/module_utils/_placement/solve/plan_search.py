@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Find a good placement: keep placed VMs, place the others, then remove a few VMs again and again and place them anew ("ruin and recreate").
+"""Find a good placement: keep placed VMs, place the others, then remove a few VMs and place them again, many times ("ruin and recreate").
 
 Budgets count trials, not seconds, and the random numbers are the same in each run, so the same question has the same answer on every machine.
 """
@@ -45,7 +45,7 @@ def search(problem: Problem, trials: int = TRIALS) -> State:
 
 
 def _some(state: State, draw: random.Random) -> list[int]:
-    """Return VMs to place anew: any, or those of two servers; and a few without a server."""
+    """Return VMs to place again: any, or those of two servers; and a few without a server."""
     everything = range(len(state.place))
     missing = [vm for vm in everything if state.place[vm] == NOWHERE] if state.unplaced else []
     pool = [vm for unused in range(2) for vm in sorted(_any(state.on, draw))] if draw.random() < 0.6 else everything
