@@ -7,10 +7,7 @@
 from __future__ import annotations
 
 
-class ModuleDocFragment:
-    """Every module extends one of the blocks about check mode and diff, after one about another platform; it adds only C(details)."""
-
-    DOCUMENTATION = r"""
+_EVERY = r"""
 author:
   - reduced.footprint authors (@reduced-footprint)
 options: {}
@@ -24,6 +21,29 @@ attributes:
     platforms: linux
     description: Platforms the module runs on.
 """
+_CHANGES = f"""{_EVERY}
+  check_mode:
+    support: full
+    description: Returns the changes of a real run, and makes none.
+  diff_mode:
+"""
+
+
+class ModuleDocFragment:
+    """Every module extends one of the blocks about check mode and diff, after one about another platform; it adds only C(details)."""
+
+    # annotated, because ansible-test accepts only constants in other assignments
+    READS: str = f"""{_EVERY}
+  check_mode:
+    support: full
+    description: Changes nothing in any mode.
+  diff_mode:
+    support: none
+    description: Changes nothing, so there is nothing to show.
+"""
+    CHANGES: str = f"{_CHANGES}    support: full\n    description: Shows the changes, without secrets.\n"
+    CHANGES_WITHOUT_DIFF: str = f"{_CHANGES}    support: none\n    description: Has no text to compare; the result contains the changes.\n"
+    CHANGES_DIFF_IN_CHECK_MODE: str = f"{_CHANGES}    support: partial\n    description: Shows the changes in check mode only.\n"
 
     LIBVIRT = r"""
 options: {}
@@ -33,28 +53,3 @@ attributes:
     platforms: linux
     description: Linux with libvirt.
 """
-
-    READS = (
-        DOCUMENTATION
-        + r"""
-  check_mode:
-    support: full
-    description: Changes nothing in any mode.
-  diff_mode:
-    support: none
-    description: Changes nothing, so there is nothing to show.
-"""
-    )
-
-    _CHANGES = (
-        DOCUMENTATION
-        + r"""
-  check_mode:
-    support: full
-    description: Returns the changes of a real run, and makes none.
-  diff_mode:
-"""
-    )
-    CHANGES = _CHANGES + "    support: full\n    description: Shows the changes, without secrets.\n"
-    CHANGES_WITHOUT_DIFF = _CHANGES + "    support: none\n    description: Has no text to compare; the result contains the changes.\n"
-    CHANGES_DIFF_IN_CHECK_MODE = _CHANGES + "    support: partial\n    description: Shows the changes in check mode only.\n"
