@@ -30,7 +30,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.reque
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_server import parse_question
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve import (
     plan_advice,
-    plan_exact,
     plan_matching,
     plan_placement,
     plan_problem,
@@ -154,12 +153,6 @@ def _first_that_matches(servers: t.Any, wanted: t.Any, busy: t.Any = frozenset()
     return tuple(found)
 
 
-def _searched_once(problem: t.Any) -> t.Any:
-    state = plan_search.construct(problem)
-    plan_search.improve(state)
-    return state
-
-
 def _first_fit(problem: t.Any) -> t.Any:
     state = plan_problem.State(problem)
     for vm, eligible in enumerate(problem.eligible):
@@ -169,49 +162,14 @@ def _first_fit(problem: t.Any) -> t.Any:
     return state
 
 
-_CONSTRUCT = plan_search.construct
-
-
-def _one_restart(problem: t.Any, **options: bool) -> t.Any:
-    return _CONSTRUCT(problem, **{**options, "small_first": False})
-
-
-def _no(*unused: t.Any) -> bool:
-    return False
-
-
-def _unequal(self: t.Any, vm: int) -> t.Any:
-    return vm
-
-
-def _no_ranks(self: t.Any, state: t.Any, rest: t.Any) -> list[int]:
-    return [0, 0]
-
-
-def _no_moves(self: t.Any, state: t.Any, rest: t.Any) -> int:
-    return 0
-
-
 Patches = t.Sequence[t.Tuple[t.Any, str, t.Any]]
 STAGES: dict[str, Patches] = {
-    "everything (first fit)": [(plan_placement, "search", _first_fit), (plan_placement, "refine", lambda problem, start, nodes: start)],
-    "restarts with full servers and small VMs first": [(plan_placement, "search", _searched_once)],
-    "restart with small VMs first": [(plan_search, "construct", _one_restart)],
-    "improvement (moves, swaps, trades, room)": [(plan_search, "improve", _no)],
-    "moves": [(plan_search, "_move", _no)],
-    "swaps": [(plan_search, "_swap", _no)],
-    "trades of a large VM for several small ones": [(plan_search, "_trade", _no)],
-    "room made by moving another VM": [(plan_search, "_make_room", _no)],
-    "exact search": [(plan_placement, "refine", lambda problem, start, nodes: start)],
-    "exact search and improvement": [
-        (plan_placement, "refine", lambda problem, start, nodes: start),
-        (plan_search, "improve", _no),
-    ],
-    "interchangeable VMs in the exact search": [(plan_exact._Search, "_kind", _unequal)],
-    "bound of quorums": [(plan_exact.Bounds, "_ranks", _no_ranks)],
-    "bound of moves": [(plan_exact.Bounds, "_moves", _no_moves)],
+    "everything (first fit)": [(plan_placement, "search", lambda problem, trials: _first_fit(problem))],
+    "ruin and recreate": [(plan_placement, "search", lambda problem, trials: plan_search.construct(problem))],
+    "more than three VMs at once": [(plan_search, "_MOST_REMOVED", 3)],
+    "any server instead of the best one": [(plan_search, "_ANY_SERVER", 0)],
+    "half of the trials": [(plan_placement, "search", lambda problem, trials: plan_search.search(problem, trials // 2))],
 }
-EXACT = (plan_exact.Bounds, plan_exact._Search)
 MATCHING: Patches = [(plan_placement, "match_servers", _first_that_matches)]
 
 
@@ -223,33 +181,14 @@ class Plan(t.NamedTuple):
     seconds: float
 
 
-def planned(question: PlacementQuestion, patches: Patches = (), known: dict[t.Any, t.Any] | None = None) -> Plan:
-    """Plan with some functions replaced.
-
-    :arg known: results of the exact search by the placement it started from; equal ones are not searched again, only their time is added.
-    """
-    saved = 0.0
-
-    def remembered(problem: t.Any, start: t.Any, nodes: int) -> t.Any:
-        nonlocal saved
-        key = tuple(start.place)
-        if known is None or key not in known:
-            begin = time.process_time()
-            found = plan_exact.refine(problem, start, nodes)
-            if known is None:
-                return found
-            known[key] = (found, time.process_time() - begin)
-        else:
-            saved += known[key][1]
-        return known[key][0]
-
+def planned(question: PlacementQuestion, patches: Patches = ()) -> Plan:
+    """Plan with some functions replaced."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(plan_placement, "refine", remembered))
         for owner, name, value in patches:
             stack.enter_context(mock.patch.object(owner, name, value))
         start = time.process_time()
         placement = plan_placement.plan_placement(question)
-        seconds = time.process_time() - start + saved
+        seconds = time.process_time() - start
     return Plan(placement.state.cost(), sum(one.server is not None for one in placement.matches), seconds)
 
 
@@ -279,13 +218,8 @@ class Outcome(t.NamedTuple):
 def measure(seed: int, only: str = "") -> Outcome:
     """Measure one case."""
     question = case(seed)
-    known: dict[t.Any, t.Any] = {}
-    full = planned(question, known=known)
-    stages = {}
-    for name, patches in STAGES.items():
-        if only in name:
-            # a changed exact search cannot use known results
-            stages[name] = planned(question, patches, None if any(owner in EXACT for owner, *_rest in patches) else known)
+    full = planned(question)
+    stages = {name: planned(question, patches) for name, patches in STAGES.items() if only in name}
     return Outcome(full, stages, planned(question, MATCHING) if question.wanted else full, advised(question))
 
 

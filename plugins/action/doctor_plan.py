@@ -11,7 +11,6 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import (
     plan_doctor,
     plan_doctor_finding,
-    plan_doctor_fixes,
     plan_status,
     plan_status_answers,
     run_doctor_journals,
@@ -47,7 +46,7 @@ class ActionModule(PlanAction):
         )
         findings = plan_doctor.examine(given["answers"], plan_status.build_status(found), found["clocks"], declared)
         if given["fix"]:
-            return Plan((), values={"fixes": plan_doctor_fixes.steps(findings)})
+            return Plan((), values={"fixes": plan_doctor_finding.steps(findings)})
         last = plan_doctor.verdict(findings)
         healthy = not any(one.state in (plan_doctor_finding.REPAIR, plan_doctor_finding.UNKNOWN) for one in findings)
         return Plan([*plan_doctor.lines(findings), *([last] if healthy else [])], values={"findings": [one._asdict() for one in findings], "msg": last})

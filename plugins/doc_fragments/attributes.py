@@ -7,10 +7,9 @@
 from __future__ import annotations
 
 
-class ModuleDocFragment:
-    """Every module extends the first block, after one about another platform, and one of those about check mode and diff; it adds only C(details)."""
-
-    DOCUMENTATION = r"""
+_EVERY = r"""
+author:
+  - reduced.footprint authors (@reduced-footprint)
 options: {}
 attributes:
   action_group:
@@ -22,6 +21,29 @@ attributes:
     platforms: linux
     description: Platforms the module runs on.
 """
+_CHANGES = f"""{_EVERY}
+  check_mode:
+    support: full
+    description: Returns the changes of a real run, and makes none.
+  diff_mode:
+"""
+
+
+class ModuleDocFragment:
+    """Every module extends one of the blocks about check mode and diff, after one about another platform; it adds only C(details)."""
+
+    # annotated, because ansible-test accepts only constants in other assignments
+    READS: str = f"""{_EVERY}
+  check_mode:
+    support: full
+    description: Changes nothing in any mode.
+  diff_mode:
+    support: none
+    description: Changes nothing, so there is nothing to show.
+"""
+    CHANGES: str = f"{_CHANGES}    support: full\n    description: Shows the changes, without secrets.\n"
+    CHANGES_WITHOUT_DIFF: str = f"{_CHANGES}    support: none\n    description: Has no text to compare; the result contains the changes.\n"
+    CHANGES_DIFF_IN_CHECK_MODE: str = f"{_CHANGES}    support: partial\n    description: Shows the changes in check mode only.\n"
 
     LIBVIRT = r"""
 options: {}
@@ -30,48 +52,4 @@ attributes:
     support: full
     platforms: linux
     description: Linux with libvirt.
-"""
-
-    READS = r"""
-options: {}
-attributes:
-  check_mode:
-    support: full
-    description: Changes nothing in any mode.
-  diff_mode:
-    support: none
-    description: Changes nothing, so there is nothing to show.
-"""
-
-    CHANGES = r"""
-options: {}
-attributes:
-  check_mode:
-    support: full
-    description: Returns the changes of a real run, and makes none.
-  diff_mode:
-    support: full
-    description: Shows the changes, without secrets.
-"""
-
-    CHANGES_WITHOUT_DIFF = r"""
-options: {}
-attributes:
-  check_mode:
-    support: full
-    description: Returns the changes of a real run, and makes none.
-  diff_mode:
-    support: none
-    description: Has no text to compare; the result contains the changes.
-"""
-
-    CHANGES_DIFF_IN_CHECK_MODE = r"""
-options: {}
-attributes:
-  check_mode:
-    support: full
-    description: Returns the changes of a real run, and makes none.
-  diff_mode:
-    support: partial
-    description: Shows the changes in check mode only.
 """

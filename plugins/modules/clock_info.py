@@ -9,14 +9,11 @@ DOCUMENTATION = r"""
 module: clock_info
 short_description: Measure the clock of a host against that of the control node
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Returns how far the clock of a host is ahead of that of the control node, and the largest error of this measurement, which is half of the time that
     the shortest of several requests took. No time service is required.
   - Compare the results of several hosts; the clock of the control node then cancels out.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   samples:

@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: compute_instances
 short_description: Empty a compute server of its instances, and bring them back
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - With O(state=emptied), disables the compute service of a server in Nova, and migrates its running instances live, one at a time. Those that are off
     remain. If one can be neither migrated nor stopped, the module fails with the reason of each, and nothing is changed.
@@ -22,7 +20,6 @@ description:
 requirements:
   - openstacksdk on the control node
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes_without_diff
 attributes:
   platform:

@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: controlplane_drain
 short_description: Hand the clients of a controller over to its peers before the controller is moved
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - With O(here=true), on the controller itself, moves the virtual address to a peer if this host holds it. To do so it restarts
     keepalived, which releases the address with a VRRP announcement and does not claim it again.
@@ -18,7 +16,6 @@ description:
     member. Their connections are closed, as they would be when the member stops; clients repeat what was not acknowledged.
   - No setting lasts longer than two seconds, so nothing has to be reverted if the module is killed.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes_without_diff
 options:
   member:

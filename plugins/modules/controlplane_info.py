@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: controlplane_info
 short_description: Gather the state of the control plane services on one host
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Returns for each service on this host whether its units run, its own state and that of its cluster, and why it is unhealthy.
   - Each query has a timeout, so that a service that hangs does not delay the others.
@@ -18,7 +16,6 @@ description:
     C(reduced.footprint.rolling_restart) and C(reduced.footprint.add_server) pass them to P(reduced.footprint.controlplane_decision#filter),
     which checks the control plane as a whole before and after a member is changed.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   services:

@@ -9,14 +9,11 @@ DOCUMENTATION = r"""
 module: controlplane_lock
 short_description: Let one run of a playbook at a time restart members of the control plane
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Records on a host which run of C(ansible-playbook) restarts members of the control plane, and fails if another one does. The same run may ask again.
   - A run that has ended without removing its record is replaced if it was started on this control node, where its process is missing. Whether a run of
     another control node or in another container has ended cannot be known; O(takeover) replaces it. A start of the host removes the record as well.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes_without_diff
 options:
   state:

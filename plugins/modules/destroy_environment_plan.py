@@ -8,13 +8,10 @@ DOCUMENTATION = r"""
 module: destroy_environment_plan
 short_description: Plan the removal of an environment from a server
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Decides for the playbook C(destroy_environment) what is removed from a server, prints it, and fails with all reasons against it.
   - What cannot be read is unknown, which is a reason against it.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   cluster:

@@ -9,15 +9,12 @@ DOCUMENTATION = r"""
 module: diagnostic_info
 short_description: Collect what one host contributes to a diagnostic snapshot
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Collects the state of the system, of the clock, the network and the VMs, journals and logs, the configuration of services and the
     records of this collection, all at once and for a limited time. The playbook C(reduced.footprint.diagnostic_snapshot) makes one archive of the results.
   - Secrets are masked on the host. A value of the configuration or of a record that is a secret for its name is masked in all other texts as well.
   - A host that does not answer is a result, not a failure.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   hours:

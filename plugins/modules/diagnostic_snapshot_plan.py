@@ -8,15 +8,12 @@ DOCUMENTATION = r"""
 module: diagnostic_snapshot_plan
 short_description: Decide what a diagnostic snapshot collects, and write it
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Decides for the playbook C(diagnostic_snapshot) which hosts are asked for what. With O(answers) it writes one archive on the control node, which
     only its owner can read.
   - Secrets that the control node knows are masked, in addition to those that the hosts have masked.
   - Fails if no host answered; the archive is written nevertheless.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   services:

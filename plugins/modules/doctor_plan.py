@@ -9,13 +9,10 @@ DOCUMENTATION = r"""
 module: doctor_plan
 short_description: Report what an operator would check by hand, or plan the repairs that are safe
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Prints for the playbook C(doctor) one line for each check that is healthy, and one for each problem, with what to do.
   - Fails if something must be repaired, and is unreachable if something is unknown. Silence is unknown, never healthy.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   answers:

@@ -9,15 +9,12 @@ DOCUMENTATION = r"""
 module: failover_cluster
 short_description: Configure the fencing of a cluster that starts virtual machines by itself
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Configures options and fencing of the cluster that M(reduced.footprint.failover_member) has formed, on one of its two servers. Elements of Pacemaker's
     configuration that others have created are kept.
   - A lost server is fenced by its management controller with Redfish, by its watchdog, or by the watchdog if the controller does not answer.
   - O(state=lost) and O(state=alone) are for what only a person can know.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
   - reduced.footprint.failover
 options:

@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: failover_member
 short_description: Make a server, or a witness, part of a cluster that starts virtual machines by itself
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Two servers form a cluster of Corosync and Pacemaker, in which a third machine has a vote through C(corosync-qnetd). Pacemaker starts a VM with a standby
     on the other server after it has fenced a lost one. M(reduced.footprint.failover_cluster) configures the fencing,
@@ -20,7 +18,6 @@ description:
   - A server is in one cluster only, a witness has votes in the clusters of one environment.
     The role P(reduced.footprint.standby#role) uses this module for VMs with C(automatic) in their key C(standby).
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
   - reduced.footprint.failover
 options:

@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: footprint_plan
 short_description: Plan the placement of virtual machines on servers, and the effect of losing each server
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Places VMs on servers that have enough memory (after the host's reserve), vCPUs and storage, support the hypervisor type and
     have the bridges, so that the loss of a server has the least effect.
@@ -21,7 +19,6 @@ description:
   - Also assigns whole physical servers to requests; a server is never split.
   - Reads only its parameters and changes nothing, so it can run anywhere, also before the first server is bought.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 attributes:
   platform:

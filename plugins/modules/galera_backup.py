@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: galera_backup
 short_description: Create and store backups of a Galera cluster
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - With O(state=created) streams the data of this host's MariaDB server through mariabackup and a compressor into one file (0600), while
     the server is running, consistent at one exact position of the cluster. Then reads the file back and prepares the data. Only a file
@@ -24,7 +22,6 @@ description:
     stored is kept.
   - A killed run leaves no file with the final name; the next run removes its temporary files.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
   - reduced.footprint.mariadb.unit
   - reduced.footprint.mariadb.datadir

@@ -9,12 +9,9 @@ DOCUMENTATION = r"""
 module: galera_backup_info
 short_description: Read and verify a backup of a Galera cluster
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Reads the metadata file of a backup and verifies that the backup file matches it.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   file:

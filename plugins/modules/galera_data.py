@@ -9,15 +9,12 @@ DOCUMENTATION = r"""
 module: galera_data
 short_description: Copy, set aside or replace the data directory of a Galera member
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Never deletes data. Data that is replaced or set aside is kept in a directory next to the data directory, named after O(label).
   - The same O(label) identifies the same operation. The next run completes one that was killed, and an operation that was completed
     under a label is not repeated. In a restore, the position of the data decides whether it is that of the backup.
   - The server is stopped where required, and is not started again.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
   - reduced.footprint.mariadb.unit
   - reduced.footprint.mariadb.datadir

@@ -9,15 +9,12 @@ DOCUMENTATION = r"""
 module: galera_info
 short_description: Gather the state of a Galera cluster member
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Returns whether the MariaDB server of this host is a ready member of a Galera cluster, which cluster its data belongs to, and
     the position of the data, also if the server is stopped.
   - Pass the results of all members to the filter P(reduced.footprint.galera_decision#filter) to find the member that must start
     the cluster.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
   - reduced.footprint.mariadb.unit
   - reduced.footprint.mariadb.datadir

@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: galera_member
 short_description: Start a MariaDB server as a member of its Galera cluster
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Starts the MariaDB server of this host, or restarts it if its configuration is newer, and waits until it is a ready member of
     its cluster, that is Primary, connected, ready and Synced.
@@ -19,7 +17,6 @@ description:
   - A member that is already in a Primary Component never starts another one. With O(confirm), it first asks the guards of the others, because they may
     have formed one since that filter decided, for example while the control node slept.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
   - reduced.footprint.mariadb.unit
   - reduced.footprint.mariadb.datadir

@@ -9,15 +9,12 @@ DOCUMENTATION = r"""
 module: galera_schema
 short_description: Create databases and users of a service in MariaDB
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Creates missing databases and users, sets passwords that differ, and grants missing privileges.
   - Never drops or revokes anything.
   - Connects as C(root) through the local socket; secrets are passed on standard input and are never part of a command line. In a
     Galera cluster run it on one member only, the changes are replicated.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
   - reduced.footprint.mariadb.unit
 options:

@@ -8,14 +8,11 @@ DOCUMENTATION = r"""
 module: init_plan
 short_description: Write the first inventory
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Checks the answers to the questions of the playbook C(init). With O(facts) it writes an C(ansible.cfg), an inventory and its variables on the control node,
     and prints the placement of the VMs.
   - A file that exists is never changed. If a machine does not answer, an address is in use, or the VMs do not fit, no file is written.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 options:
   servers: {description: 'The servers, each as C(NAME=ADDRESS).', type: list, elements: str, required: true}

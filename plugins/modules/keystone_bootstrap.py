@@ -9,14 +9,11 @@ DOCUMENTATION = r"""
 module: keystone_bootstrap
 short_description: Create the administrator and the endpoints of keystone
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Logs in as the administrator at the keystone service of this host. If that fails, or the catalog differs from the options, runs
     C(keystone-manage bootstrap), which creates or updates both, and checks again.
   - Run it on one member, after its database was created. The password is never part of a command line.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 options:
   url:

@@ -9,15 +9,12 @@ DOCUMENTATION = r"""
 module: keystone_keys
 short_description: Change the fernet or credential keys of a keystone member
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Changes a key repository file by file, each file atomically, in an order in which keystone never misses a key that it needs while
     it reads the repository.
   - The filter P(reduced.footprint.service_decision#filter) decides the next step from the repositories of all members; the
     role C(keystone) and the playbook C(rotate_keys) use both.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 options:
   path:

@@ -9,13 +9,10 @@ DOCUMENTATION = r"""
 module: keystone_keys_info
 short_description: Gather the fernet or credential keys of a keystone member
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Returns the fingerprints of the keys in a key repository.
   - On request returns the keys too, to copy them to other members. Such a task requires C(no_log).
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   path:

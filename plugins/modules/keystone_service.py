@@ -9,13 +9,10 @@ DOCUMENTATION = r"""
 module: keystone_service
 short_description: Create the account and the endpoints of a service in keystone
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Creates or updates the account of a service with its roles, its entry in the catalog and its endpoints, over keystone's API.
   - The password is verified by logging in, and set if it is not valid. One run makes all changes, and needs no Python library on the host.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 options:
   url:

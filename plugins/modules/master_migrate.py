@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: master_migrate
 short_description: Migrate a running machine into a VM of this host, with a short pause and rollback
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Runs on the virt host that will run the master (the destination). It starts a detached systemd unit that copies the
     running source over ssh, stops the listed services, copies the rest, takes the admin address from the source and boots the
@@ -21,7 +19,6 @@ description:
     takes its address and services back, after it has checked that no other machine answers for the address.
   - The role P(reduced.footprint.master_migrate#role) places the one-time ssh key and gathers the source's facts.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes_diff_in_check_mode
   - reduced.footprint.migration.source_at_rest
   - reduced.footprint.migration.copying

@@ -9,12 +9,9 @@ DOCUMENTATION = r"""
 module: master_migrate_info
 short_description: List the migrations of a virt host
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Returns the state of the migrations of a virt host from their journals, also while a migration runs.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   name:

@@ -9,13 +9,10 @@ DOCUMENTATION = r"""
 module: master_source_info
 short_description: Gather information about the source of a migration
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Gathers the facts of a machine that M(reduced.footprint.master_migrate) requires to migrate it, and returns the last reports about its
     migrations.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   services:

@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: one_time_key
 short_description: Place or withdraw the restricted ssh key of a migration or move
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Runs on the host that another host must reach as root. For a migration this is the source, for a move of a VM the
     destination, for copies of a VM its standby. For claims of a standby that starts the VM by itself, it is each witness. For backups of a
@@ -25,7 +23,6 @@ description:
   - A key that was withdrawn or has expired runs nothing more, also in connections that are still open, and commands that are running are ended.
   - The worker of the migration or move withdraws the key when it ends. Use O(state=absent) for a key that was never used.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 options:
   name:

@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: ovn_chassis
 short_description: Configure Open vSwitch of a host as a chassis of OVN
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Sets keys of the database of Open vSwitch, its managers, and bridges with their ports, in one transaction.
   - With O(datapath=auto) it uses the datapath of the kernel if the kernel answers for it, and otherwise that of the process
@@ -18,7 +16,6 @@ description:
   - Other keys, bridges and ports, such as those that OVN creates, are not changed. A port that this module has added to a bridge is removed when it is no
     longer listed there, because two uplinks in the same network would be a loop.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 options:
   external_ids:

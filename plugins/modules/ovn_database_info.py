@@ -9,13 +9,10 @@ DOCUMENTATION = r"""
 module: ovn_database_info
 short_description: Gather the state of a member of the databases of OVN
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Returns the state of the Northbound and the Southbound database of OVN on this host, their clusters, leaders and problems.
   - Pass the results of all members to the filter P(reduced.footprint.service_decision#filter) to find the members that have to join.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   size:

@@ -9,14 +9,11 @@ DOCUMENTATION = r"""
 module: ovn_database_member
 short_description: Start the databases of OVN as members of their clusters
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Creates or joins the cluster of each database, starts its server and waits until it follows a leader.
   - A member that has data of the cluster is only started. No database is created because a file is missing, unless this is requested.
   - The steps of a member are returned by the filter P(reduced.footprint.service_decision#filter).
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 options:
   address:

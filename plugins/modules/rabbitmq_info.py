@@ -9,15 +9,12 @@ DOCUMENTATION = r"""
 module: rabbitmq_info
 short_description: Gather the state of a RabbitMQ cluster member
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Returns whether the RabbitMQ node of this host is running, its peers, which of them are running, and its problems. For a
     stopped node it returns what the node has saved about its cluster.
   - Pass the results of all members to the filter P(reduced.footprint.service_decision#filter) to find the member that must start
     the cluster.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
   - reduced.footprint.rabbitmq.node
   - reduced.footprint.rabbitmq.cookie

@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: rabbitmq_member
 short_description: Start a RabbitMQ node as a member of its cluster
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Starts the RabbitMQ node of this host, or restarts it if its configuration is newer, joins it to a cluster and waits until it
     is healthy.
@@ -18,7 +16,6 @@ description:
   - A node that has contents never joins, because joining would wipe them.
   - Before a restart it waits until no quorum queue would lose its majority, and moves clients and queue leaders to other members.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
   - reduced.footprint.rabbitmq.node
   - reduced.footprint.rabbitmq.cookie

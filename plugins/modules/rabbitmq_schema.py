@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: rabbitmq_schema
 short_description: Create virtual hosts, users, policies and queues in RabbitMQ
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Creates what is missing and changes what differs, with one import of definitions. Passwords are hashed first, passed on
     standard input, and are never part of a command line.
@@ -18,7 +16,6 @@ description:
   - Adds missing replicas of quorum queues, up to three, on members that joined after the queue was declared.
   - Run it on one member of a cluster, the changes are replicated.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
   - reduced.footprint.rabbitmq.node
 options:

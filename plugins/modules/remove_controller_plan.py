@@ -8,13 +8,10 @@ DOCUMENTATION = r"""
 module: remove_controller_plan
 short_description: Plan the removal of a controller or witness
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Decides for the playbook C(remove_controller) whether the other members of the control plane have a majority without it, prints the effect, and fails with
     all reasons against it. A member that does not answer is unknown, so nothing is removed beside it.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   name:

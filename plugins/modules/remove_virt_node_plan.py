@@ -8,13 +8,10 @@ DOCUMENTATION = r"""
 module: remove_virt_node_plan
 short_description: Plan the removal of a virt node
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Decides for the playbook C(remove_virt_node) what ends with the VMs of a server, prints the impact on the cluster, and, if the removal is confirmed, fails
     with all reasons against it. The VMs themselves are checked by M(reduced.footprint.virt_node).
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   cluster:

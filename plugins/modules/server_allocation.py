@@ -9,15 +9,12 @@ DOCUMENTATION = r"""
 module: server_allocation
 short_description: Assign whole servers to requests, and remember them
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Assigns a physical server of a pool to each request, and records it in a file. A request keeps its server in later runs until it is released;
     a server is never split, and never assigned twice.
   - Either all requests have a server afterwards, or nothing is assigned. Of the servers that match, the smallest ones are used.
   - Runs at the same time wait for each other, so both see the same assignments. Run it on the machine with the record, usually the control node.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 options:
   record:

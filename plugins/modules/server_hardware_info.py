@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: server_hardware_info
 short_description: Read the hardware of a server
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Returns identity, memory, CPUs, disks with serial numbers, network cards with their links and neighbors, firmware and virtualization of a server.
   - The playbook C(discover_servers) runs it on servers that booted over the network, and compares the result with the inventory.
@@ -18,7 +16,6 @@ requirements:
   - root
   - lldpd for the neighbors; without it they are null
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   lldp_timeout:

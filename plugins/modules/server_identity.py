@@ -9,14 +9,11 @@ DOCUMENTATION = r"""
 module: server_identity
 short_description: Keep on a server which machine has the name of another one
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Each virt host keeps a record about every virt host, so that after the loss of one the others know which machine it was. The playbook
     C(reduced.footprint.provision_virt) writes the records, C(reduced.footprint.replace_server) changes them.
   - The C(machine_id) decides which machine it is, because a firmware may give several servers the same UUID.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 options:
   machines:

@@ -9,12 +9,9 @@ DOCUMENTATION = r"""
 module: server_identity_info
 short_description: Read which machine a server is, and what this server knows about others
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Reads C(/etc/machine-id) of the server, and its records of M(reduced.footprint.server_identity) about the servers of the footprint.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 seealso:
   - module: reduced.footprint.server_identity

@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: server_install
 short_description: Install Debian on a disk of a server
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - With O(state=present) it runs on a server that booted over the network with the role C(boot_server). It writes partitions, file systems, the system that
     the boot server has built, the files of this server and the boot loader for the firmware that booted.
@@ -22,7 +20,6 @@ description:
 requirements:
   - root
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 attributes:
   diff_mode:

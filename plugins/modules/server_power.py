@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: server_power
 short_description: Power, boot device and boot mode of a server or VM
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Controls a server through its management controller (BMC) with Redfish, or a VM through libvirt, with the same options.
   - Reads the state first, and requests only what differs. With O(wait=true), V(off) is returned only after the controller has confirmed it.
@@ -20,7 +18,6 @@ description:
 requirements:
   - for VMs, python3-libvirt and python3-lxml on the host
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
   - reduced.footprint.power
 options:

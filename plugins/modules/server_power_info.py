@@ -9,15 +9,12 @@ DOCUMENTATION = r"""
 module: server_power_info
 short_description: Read power, boot device and boot mode of a server or VM
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Reads the state of a server from its management controller (BMC) with Redfish, or that of a VM from libvirt.
   - Also returns the operations of M(reduced.footprint.server_power) that the machine has, and for the others the reason.
 requirements:
   - for VMs, python3-libvirt and python3-lxml on the host
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
   - reduced.footprint.power
 seealso:

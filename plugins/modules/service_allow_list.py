@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: service_allow_list
 short_description: Restrict the ports of services to listed addresses
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Each list is a separate nftables table, C(inet footprint_NAME), which is replaced in one transaction. Other tables are
     not changed, and their rules still apply to traffic that a list allows.
@@ -77,7 +75,6 @@ options:
     choices: [present, absent]
     default: present
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 seealso:
   - plugin: reduced.footprint.allow_list

@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: service_files
 short_description: Write configuration files and restart or reload the services that read them
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Brings the configuration files of services and the systemd units that read them to the wanted state, all in one call. A role of the
     control plane has a dozen of both, and one task for each takes longer than the work itself.
@@ -101,7 +99,6 @@ options:
         type: bool
         default: true
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 """
 

@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: ssh_known_host
 short_description: Record the SSH host key of a server or virtual machine
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Records a public host key in a file in the format of C(known_hosts). Run it on the machine with the file, usually the control node.
   - A key that the file does not have yet replaces all other keys of the host, of any type, because they belong to an earlier installation.
@@ -18,7 +16,6 @@ description:
     a hidden file next to O(path).
   - Entries of other hosts, comments, patterns, and keys with a marker such as C(@revoked) are not changed.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 options:
   path:

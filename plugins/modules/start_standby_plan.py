@@ -8,13 +8,10 @@ DOCUMENTATION = r"""
 module: start_standby_plan
 short_description: Decide whether a virtual machine may be started from its copy
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Decides for the playbook C(start_standby) whether another virt host has the VM, or has the record of a move of it that has not ended, and then fails.
   - Virt hosts that did not answer are printed; the VM may run there.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   id:

@@ -9,14 +9,11 @@ DOCUMENTATION = r"""
 module: status_info
 short_description: Gather what one host contributes to the status of a footprint
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Asks a host once for its VMs, its services, its clock and its probes, all at once and for a limited time. The playbook C(reduced.footprint.status)
     combines the results with M(reduced.footprint.status_plan), the playbook C(reduced.footprint.doctor) with M(reduced.footprint.doctor_plan).
   - A host that does not answer is a result, not a failure.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   server:

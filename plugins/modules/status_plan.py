@@ -8,13 +8,10 @@ DOCUMENTATION = r"""
 module: status_plan
 short_description: Decide which hosts are asked for the status, and report it
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Decides for the playbook C(status) which hosts are asked for what. With O(answers) it prints the report, worst first. The last line says what to do first.
   - Fails if something is degraded or down, and is unreachable if the state is unknown. Silence is unknown, never healthy.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   services:

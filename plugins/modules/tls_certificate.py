@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: tls_certificate
 short_description: Create, renew or check the TLS certificate of the load balancer
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Without O(certificate), creates a certificate authority and a certificate signed by it, once, in files that only their owner can
     read. The certificate is renewed before it expires and when names change; the authority is kept, so clients that trust it
@@ -20,7 +18,6 @@ description:
 requirements:
   - cryptography
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 options:
   directory:

@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: virt_host_settings
 short_description: Configure libvirt on a host
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Manages the settings of a virt host in one call, namely C(qemu.conf), libvirt-guests, systemd units, kernel limits, huge
     pages, nested virtualization, members of the group C(libvirt), and SELinux labels.
@@ -25,7 +23,6 @@ requirements:
   - systemd and libvirt on the server
   - semanage, restorecon and matchpathcon if SELinux is enabled and O(pool_paths) is set
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 attributes:
   check_mode:

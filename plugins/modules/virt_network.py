@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: virt_network
 short_description: Create bridges, bonds and VLANs with automatic rollback
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Creates bridges, bonds and VLANs over the NICs of a server. Addresses, routes, DHCP identity and MAC move from the NIC to
     the device over it.
@@ -24,7 +22,6 @@ requirements:
   - systemd and iproute2 on the server
   - bridge-utils on servers with ifupdown
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 attributes:
   check_mode:

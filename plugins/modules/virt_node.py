@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: virt_node
 short_description: Validate, test and record a physical server as a virt node
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Validates the VM details of a server, proves which hypervisor types can run guests, measures the capacity,
     fails if the capacity is not sufficient for the VM details, and records the result as local facts.
@@ -78,7 +76,6 @@ options:
     choices: [present, absent]
     default: present
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
   - reduced.footprint.virt_node.details
   - reduced.footprint.virt_node.storage

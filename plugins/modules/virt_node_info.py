@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: virt_node_info
 short_description: Read the recorded facts and the current state of a virt node, or validate its details
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Reads the facts that M(reduced.footprint.virt_node) recorded on a server, secrets masked, and the current state from libvirt and
     the kernel, that is pools, networks, bridges, VMs with their owners, and the remaining capacity.
@@ -20,7 +18,6 @@ description:
     M(reduced.footprint.virt_node). The module fails if they are invalid, if a bridge is missing, or if memory or CPUs of the server are not
     sufficient for its VMs. libvirt is not required.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
   - reduced.footprint.virt_node.details
   - reduced.footprint.virt_node.storage

@@ -9,14 +9,11 @@ DOCUMENTATION = r"""
 module: virtual_address_info
 short_description: Find the interface and the current holder of virtual addresses
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Returns which interface of this host a virtual address belongs to, whether the host holds it, and which MAC address answers for it
     in the network.
   - The network is probed by ARP with the sender 0.0.0.0 (RFC 5227), so no ARP cache is changed.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   own:

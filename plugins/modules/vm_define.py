@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: vm_define
 short_description: Create and update the virtual machines of a host from VM details and a template
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Renders a libvirt XML template with the details of each VM, creates missing volumes, defines the domains, sets autostart and starts them;
     all VMs of a host in one call.
@@ -79,7 +77,6 @@ options:
     type: path
 extends_documentation_fragment:
   - reduced.footprint.attributes.libvirt
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
   - reduced.footprint.vm_details
   - reduced.footprint.vm_details.run

@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: vm_info
 short_description: List the virtual machines of a host
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Lists the VMs of a host for all its libvirt drivers (QEMU and LXC), with the metadata of M(reduced.footprint.vm_define).
   - A driver that is not installed counts as having no VMs.
@@ -19,7 +17,6 @@ requirements:
   - python3-libvirt and python3-lxml on the host
 extends_documentation_fragment:
   - reduced.footprint.attributes.libvirt
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   cluster:

@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: vm_move
 short_description: Move a VM with its disks to another virt host
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Runs on the virt host that has the VM (the source). A detached systemd unit performs the move over ssh, as a live migration
     if storage and CPU allow it, else with a graceful shutdown, a copy that is compared by content, and a start at the
@@ -23,7 +21,6 @@ description:
     key and read the host keys of the destination.
 extends_documentation_fragment:
   - reduced.footprint.attributes.libvirt
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes_diff_in_check_mode
 attributes:
   check_mode:

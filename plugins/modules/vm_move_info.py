@@ -9,13 +9,10 @@ DOCUMENTATION = r"""
 module: vm_move_info
 short_description: List moves of virtual machines from and to a host
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - A host keeps a record of every VM that was moved away from it, which prevents that the VM is defined or started there again. This
     module lists these records, and those of moves that are unfinished.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   cluster:

@@ -9,15 +9,12 @@ DOCUMENTATION = r"""
 module: vm_replacement
 short_description: Take an old virtual machine away, so that a new one replaces it
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Shuts the VM down, or powers it off, renames its disks, and removes its definition, so that M(reduced.footprint.vm_define) can create it again
     with empty disks. The playbook C(reduced.footprint.replace_controller) uses this module.
   - If the new VM is on another server, a record remains on this one, as after a move. M(reduced.footprint.vm_define) does not create the VM here again.
   - The old VM is taken away once for each O(at). A repeated call does not touch the new VM, and completes what an interrupted one left.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 requirements:
   - python3-libvirt and python3-lxml on the host

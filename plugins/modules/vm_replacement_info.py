@@ -9,12 +9,9 @@ DOCUMENTATION = r"""
 module: vm_replacement_info
 short_description: List the replacements of virtual machines on a host
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - A host keeps a record of the last replacement of each VM that it had, so that an old VM is taken away once. This module lists the records.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   cluster:

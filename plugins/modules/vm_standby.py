@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: vm_standby
 short_description: Copy the disks of a virtual machine to another server, and start it there
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - A systemd timer on the server of the VM copies all its disks at one point in time to the standby, another virt host. The copy
     contains the domain, its firmware variables and its cloud-init seed. It counts only after everything that was sent was read
@@ -19,7 +17,6 @@ description:
     time, but only differing blocks are sent.
   - The role P(reduced.footprint.standby#role) and the playbook C(reduced.footprint.start_standby) use this module.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 options:
   id:
@@ -221,7 +218,7 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.run_standby import apply
 
 
@@ -264,13 +261,7 @@ def arguments() -> dict:
 def main() -> None:
     """Entry point."""
     module = AnsibleModule(argument_spec=arguments(), supports_check_mode=True, required_if=[("state", "present", ["standby"])])
-    try:
-        result = apply(module.params, check_mode=module.check_mode)
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
-    for warning in result.pop("warnings", []):
-        module.warn(warning)
-    module.exit_json(**result)
+    answer(module, lambda: apply(module.params, check_mode=module.check_mode))
 
 
 if __name__ == "__main__":

@@ -9,13 +9,10 @@ DOCUMENTATION = r"""
 module: vm_standby_info
 short_description: List copies of virtual machines on other servers
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Lists the VMs that are copied from this server, and those that have copies on this server, with age, duration and size. VMs that are not copied any more
     are listed as long as another machine may accept the key of their copies.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.reads
 options:
   id:
@@ -110,17 +107,14 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.run_standby_info import standbys
 
 
 def main() -> None:
     """Entry point."""
     module = AnsibleModule(argument_spec={"id": {"type": "str"}, "cluster": {"type": "str"}}, supports_check_mode=True)
-    try:
-        module.exit_json(changed=False, standbys=standbys(module.params["id"], module.params["cluster"]))
-    except FootprintError as error:
-        module.fail_json(**error.as_result())
+    answer(module, lambda: {"changed": False, "standbys": standbys(module.params["id"], module.params["cluster"])})
 
 
 if __name__ == "__main__":

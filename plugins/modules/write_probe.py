@@ -9,14 +9,11 @@ DOCUMENTATION = r"""
 module: write_probe
 short_description: Write rows through a virtual address and report the largest write gap and lost rows
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Measures the interruption that clients of a database experience while its members are moved. A systemd unit on a physical server
     writes one row every 0.2 seconds and logs each acknowledged row; at the end the log is compared with the database.
   - The playbook C(reduced.footprint.add_server) uses it. The rows are written to a separate database, which is dropped at the end.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes_without_diff
   - reduced.footprint.mariadb.unit
 options:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import pathlib
 import re
+import runpy
 import subprocess
 import typing as t
 
@@ -63,12 +64,11 @@ def fragments(root: pathlib.Path, names: t.Any) -> dict[str, t.Any]:
     """Attributes that documentation fragments of this collection add."""
     found: dict[str, t.Any] = {}
     for name in [names] if isinstance(names, str) else names or []:
-        file = root / "plugins" / "doc_fragments" / f"{name.removeprefix(FQCN + '.').split('.')[0]}.py"
-        if file.is_file():
-            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-                if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-                    text = yaml.safe_load(node.value.value)
-                    found.update(text.get("attributes", {}) if isinstance(text, dict) else {})
+        file, _dot, block = name.removeprefix(FQCN + ".").partition(".")
+        path = root / "plugins" / "doc_fragments" / f"{file}.py"
+        if path.is_file():
+            text = getattr(runpy.run_path(str(path))["ModuleDocFragment"], block.upper() or "DOCUMENTATION")
+            found.update(yaml.safe_load(text).get("attributes") or {})
     return found
 
 

@@ -54,7 +54,6 @@ def parse_subnet(value: t.Any, network: str, external: bool, path: str) -> Subne
     """Return a subnet; its name is by default that of its network.
 
     :arg external: whether DHCP is off by default.
-    :raises InputError: with the path of the invalid value.
     """
     model_fields.check_known(value, _SUBNET_KEYS, path, "Write {cidr: 192.168.10.0/24}.")
     cidr = model_networks.prefix(value.get("cidr"), f"{path}.cidr")
@@ -75,10 +74,7 @@ def parse_subnet(value: t.Any, network: str, external: bool, path: str) -> Subne
 
 
 def parse_rule(value: t.Any, path: str) -> Rule:
-    """Return a rule of a security group.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Return a rule of a security group."""
     model_fields.check_known(value, _RULE_KEYS, path, _RULE_HINT)
     direction = model_fields.choice(value.get("direction", INGRESS), (INGRESS, EGRESS), f"{path}.direction")
     protocol = model_fields.choice(value.get("protocol", "any"), PROTOCOLS, f"{path}.protocol")

@@ -67,7 +67,6 @@ def parse(value: t.Any, site: Site) -> tuple[Backend, ...]:
     """Return the backends.
 
     :arg value: name → mapping with ``type``, the keys of the type, and ``settings``, further options of the driver.
-    :raises InputError: with the path of the invalid value.
     """
     entries = model_fields.mapping(value, PREFIX, "Write NAME: {type: rbd, ...}.")
     found = tuple(_backend(name, entry, f"{PREFIX}.{name}", site) for name, entry in entries.items())

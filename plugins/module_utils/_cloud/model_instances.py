@@ -82,10 +82,7 @@ class Record(t.NamedTuple):
 
 
 def parse_record(value: t.Mapping[str, t.Any]) -> Record:
-    """Return the record of :meth:`Record.as_dict`.
-
-    :raises InputError: it has another structure.
-    """
+    """Return the record of :meth:`Record.as_dict`."""
     with contextlib.suppress(KeyError, TypeError):
         record = Record(value["disable"], tuple(Step(**one) for one in value["steps"]))
         if isinstance(record.disable, bool) and all(_valid(step) for step in record.steps):

@@ -150,7 +150,6 @@ def parse(lists: t.Mapping[str, t.Any]) -> Declared:
     """Return the declared resources.
 
     :arg lists: the lists by :data:`KINDS`; missing ones are empty.
-    :raises InputError: with the path of the invalid value.
     """
     model_fields.check_known(lists, KINDS, "", "")
     found: dict[str, t.Any] = {}
@@ -174,10 +173,7 @@ def _unique(entries: t.Sequence[t.Any]) -> None:
 
 
 def name_of(value: t.Any, path: str) -> str:
-    """Return a name of OpenStack.
-
-    :raises InputError: any other value.
-    """
+    """Return a name of OpenStack."""
     text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
     if not _NAME.match(text):
         raise InputError("is missing." if value is None else f"{shown(value)} is not a valid name.", path, "Use 1 to 255 characters without slashes.")

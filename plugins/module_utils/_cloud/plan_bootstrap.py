@@ -27,7 +27,6 @@ def plan(declared: Declared, state: State, checksums: t.Mapping[str, str] | None
     """Return the actions by kind, see :data:`ORDER`. An action has ``name``, ``change`` (created or changed values) and the values of its resource.
 
     :arg checksums: SHA-512 of image files by their path, as far as they are known.
-    :raises RefusedError: a difference that cannot be applied to an existing resource.
     """
     found: dict[str, list[Action]] = {kind: [] for kind in ORDER}
     found["roles"] = [_action(name, {"name": (None, name)}) for name in declared.roles if name not in state.names("roles")]

@@ -26,7 +26,6 @@ def check(declared: Declared, site: Site, state: State | None = None) -> None:
 
     :arg site: the servers and networks of the footprint.
     :arg state: what exists; ``None`` before it is known, then names that are not declared are not checked.
-    :raises InputError: with the path of the invalid value and a hint.
     """
     _check_names(declared, state)
     for flavor in declared.flavors:

@@ -157,10 +157,7 @@ def _external_interface(host: str, own: t.Mapping[str, t.Any], facts: t.Mapping[
 
 
 def settings(wish: Wish, hostvars: t.Mapping[str, t.Mapping[str, t.Any]]) -> dict[str, t.Any]:
-    """Return the global settings.
-
-    :raises InputError: without a virtual address, or with an unknown part to keep.
-    """
+    """Return the global settings."""
     for index, name in enumerate(wish.keep):
         if name not in KEEP:
             raise InputError(f"{name!r} cannot be kept.", f"export_kolla_keep[{index}]", did_you_mean(name, KEEP, f"Use some of {', '.join(KEEP)}."))

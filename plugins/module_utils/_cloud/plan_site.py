@@ -26,7 +26,6 @@ def site(hostvars: t.Mapping[str, t.Mapping[str, t.Any]], computes: t.Sequence[s
     """Return the footprint.
 
     :arg hostvars: variables of all hosts; those of ``computes`` contain facts, a host without them is left out.
-    :raises InputError: invalid networks.
     """
     servers = tuple(found for found in (_server(name, hostvars[name]) for name in computes if name in hostvars) if found)
     networks: dict[str, model_networks.Network] = {}

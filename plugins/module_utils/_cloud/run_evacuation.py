@@ -35,7 +35,6 @@ _AGAIN = "Run the same command again, which continues."
 def evacuate(params: t.Mapping[str, t.Any], *, check_mode: bool, backend: t.Any = None) -> dict[str, t.Any]:
     """Bring the instances of a server to a state; return the result of the module.
 
-    :raises InputError: an invalid record.
     :raises RefusedError: instances that can be neither migrated nor stopped; nothing was changed.
     :raises BackendError: Nova does not answer, or did not do what it was asked for.
     """

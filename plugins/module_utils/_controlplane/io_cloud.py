@@ -27,10 +27,7 @@ HEX(COALESCE(disabled_reason, '')) FROM nova.services WHERE deleted = 0 AND `bin
 
 
 def compute_services(timeout: float, database: MariaDb | None = None) -> list[dict[str, t.Any]]:
-    """Return the compute services that nova knows: ``host``, ``up``, ``seconds`` since their last report, ``disabled``, ``reason``.
-
-    :raises CommandError: the database does not answer.
-    """
+    """Return the compute services that nova knows: ``host``, ``up``, ``seconds`` since their last report, ``disabled``, ``reason``."""
     database = database or MariaDb()
     if database.query(_TABLES, timeout) != [["1"]]:
         return []
@@ -52,7 +49,6 @@ def chassis(timeout: float) -> list[dict[str, t.Any]]:
     with the earlier value if that is old enough, else with a lag that only one that is stopped has.
 
     :returns: ``host``, ``up``, ``gateway`` and ``agent``, whether its agent for metadata is up, ``None`` without one.
-    :raises CommandError: the databases do not answer.
     """
     (before,) = rows("ovn-nbctl", "NB_Global", "nb_cfg,nb_cfg_timestamp", timeout)
     asked = int(before["nb_cfg"])

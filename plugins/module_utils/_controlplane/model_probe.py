@@ -25,10 +25,7 @@ class Probe(t.NamedTuple):
 
 
 def parse_probe(value: t.Any, path: str) -> Probe:
-    """Return a probe.
-
-    :raises InputError: it is none.
-    """
+    """Return a probe."""
     text = str(value)
     if text.isdecimal() and 0 < int(text) < 65536:
         return Probe(PORT, text)
@@ -42,7 +39,6 @@ def probes_by_host(declared: t.Sequence[t.Mapping[str, t.Any]], groups: t.Mappin
     """Return host → name of a service → its probe.
 
     :arg declared: entries with ``name``, ``hosts`` or ``group``, and ``probe``.
-    :raises InputError: an entry is invalid, or names an unknown host or group.
     """
     found: dict[str, dict[str, str]] = {}
     for index, entry in enumerate(declared):

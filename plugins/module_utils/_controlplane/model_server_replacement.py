@@ -37,10 +37,8 @@ class Known(t.NamedTuple):
     """What the inventory contains.
 
     :arg members: service → its hosts.
-    :arg environments: environment → service → its hosts.
     :arg places: controller → its server, empty for one that is a server itself.
     :arg servers: virt host → its address.
-    :arg hosts: all hosts.
     :arg vms: VM details of the server, and ``extra`` those of VMs that are not in its list.
     :arg master: name of the master, if this server is the destination of its migration.
     """
@@ -105,7 +103,6 @@ class Plan:
     """The decision.
 
     :arg why: the reasons against it.
-    :arg at: time that identifies the replacement.
     :arg proof: kind and name, separated by a space.
     """
 

@@ -50,10 +50,7 @@ class Found(t.NamedTuple):
 
 
 def services_of(name: str, members: plan_controlplane.Members) -> list[str]:
-    """Return the services of a member.
-
-    :raises InputError: it is not a member.
-    """
+    """Return the services of a member."""
     own = [service for service, hosts in members.items() if name in hosts]
     if not own:
         known = sorted({host for hosts in members.values() for host in hosts})
@@ -69,7 +66,6 @@ def plan(wanted: Wanted, members: plan_controlplane.Members, found: Found, leavi
     :arg leaving: witnesses leave soon, so the number of votes may be even.
     :arg observes: a witness is a chassis of a cloud for this purpose only. Its controller removes the chassis when it stops.
     :returns: with the value ``units``, which are stopped on the member in this order.
-    :raises InputError: it is not a member.
     """
     name, own = wanted.name, services_of(wanted.name, members)
     problems = [*_last(name, own, members), *_without(name, own, members, found), *_even(name, members, leaving), *_silent(wanted, found)]

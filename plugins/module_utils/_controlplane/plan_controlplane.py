@@ -49,7 +49,6 @@ def members_of(
     well, unless ``rabbitmq_witness`` is false.
 
     :arg hosts: those that ask; if they are of an environment, the variables of other environments do not count.
-    :raises InputError: they are of several environments.
     """
     asking = _variables(hostvars, [hostvars[host] for host in hosts if host in hostvars])
     services = with_leaving(BUILT_IN, any(str(variables.get("footprint_witness_leaves", False)).lower() in _TRUE for variables in asking))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_clock, plan_doctor_fixes, plan_doctor_machine
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_clock, plan_doctor_finding, plan_doctor_machine
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_doctor_finding import NOTE, OK, REPAIR, UNKNOWN, Finding, Known
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status_summary import action_of
 
@@ -26,7 +26,6 @@ class Declared(t.NamedTuple):
 
     :arg vms: VM → its server.
     :arg roles: server → its roles.
-    :arg cluster: the name of the cluster.
     :arg journals: files of unfinished runs of this control node → what they belong to.
     :arg excluded: hosts that --limit excludes.
     """
@@ -175,7 +174,7 @@ def _keys(awake: Known) -> t.Iterator[Finding]:
         for key in _value(seen, "keys") or ():
             left = key["left_seconds"]
             if left is not None and left <= 0:
-                yield Finding("keys", REPAIR, f"the key of {key['name']} has expired", "Remove it", host, plan_doctor_fixes.key(key))
+                yield Finding("keys", REPAIR, f"the key of {key['name']} has expired", "Remove it", host, plan_doctor_finding.remove_key(key))
             elif left is not None:
                 todo = "It is withdrawn by the end of the migration or move: finish that"
                 yield Finding("keys", NOTE, f"the key of {key['name']} is accepted for {left / 3600:.0f} hours", todo, host)
@@ -188,7 +187,7 @@ def _clocks(skew: plan_clock.Skew | None, awake: Known) -> t.Iterator[Finding]:
         services = (_value(awake.get(host) or {}, "units") or {}).get("time_services") or {}
         stopped = next((name for name, runs in services.items() if not runs), None)
         if stopped and not any(services.values()):
-            yield Finding("clocks", REPAIR, f"{stopped} is enabled and does not run", "Start it", host, plan_doctor_fixes.start(stopped))
+            yield Finding("clocks", REPAIR, f"{stopped} is enabled and does not run", "Start it", host, plan_doctor_finding.start_unit(stopped))
         else:
             yield Finding("clocks", NOTE, "no time service synchronizes it", "Use the role chrony, and check that its servers answer", host)
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_doctor_fixes
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_doctor_finding import NOTE, REPAIR, UNKNOWN, Finding, Known
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_doctor_finding import NOTE, REPAIR, UNKNOWN, Finding, Known, start_unit
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import size_text
 
 #: Part of the answers → check.
@@ -140,4 +139,4 @@ def _units(host: str, found: Entry) -> t.Iterator[Finding]:
         names = ", ".join(found["failed"])
         yield Finding("units", REPAIR, f"failed: {names}", f"journalctl -u {found['failed'][0]}; then start it, or systemctl reset-failed", host)
     for name in found.get("stopped") or ():
-        yield Finding("units", REPAIR, f"{name} is enabled and does not run", "Start it", host, plan_doctor_fixes.start(name))
+        yield Finding("units", REPAIR, f"{name} is enabled and does not run", "Start it", host, start_unit(name))

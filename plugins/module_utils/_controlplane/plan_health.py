@@ -106,10 +106,7 @@ ANY = Wanted()
 
 
 def parse_wanted(value: t.Mapping[str, t.Any]) -> Wanted:
-    """Parse the conditions from options of the module ``controlplane_info``.
-
-    :raises InputError: an unknown service, or an invalid number.
-    """
+    """Parse the conditions from options of the module ``controlplane_info``."""
     sizes = {}
     for name, number in (value.get("sizes") or {}).items():
         if name not in SERVICES:

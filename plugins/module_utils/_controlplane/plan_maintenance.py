@@ -38,7 +38,6 @@ class Policy:
 class Step:
     """What happens to a running VM: it is moved to a destination, or stopped and started again.
 
-    :arg name: of the domain.
     :arg id: of a VM that is moved, with its ``cluster``.
     """
 
@@ -55,11 +54,7 @@ class Step:
 
 
 def order_servers(asked: t.Sequence[str], known: t.Sequence[str], journal: t.Mapping[str, t.Any] | None) -> list[str]:
-    """Return the servers in the order of their maintenance; the one that an interrupted run left unfinished comes first.
-
-    :raises InputError: an unknown server.
-    :raises RefusedError: the unfinished one is not among them.
-    """
+    """Return the servers in the order of their maintenance; the one that an interrupted run left unfinished comes first."""
     for number, name in enumerate(asked):
         if name not in known:
             raise model_errors.InputError(f"{name} is not a virt host.", f"{_PREFIX}_servers[{number}]", f"Use some of {', '.join(known)}.")
@@ -99,7 +94,6 @@ def check_destinations(destinations: t.Mapping[str, str], known: t.Sequence[str]
 
     :arg details: the VM details of each server. IDs are not checked if some of them are not a list of mappings.
     :arg names: further names of VMs.
-    :raises InputError: an unknown server or VM.
     """
     complete = all(isinstance(vms, (list, tuple)) and all(isinstance(vm, t.Mapping) for vm in vms) for vms in details)
     ids = {str(vm[key]) for vms in details for vm in vms for key in ("id", "name") if vm.get(key)} | set(names) if complete else set()

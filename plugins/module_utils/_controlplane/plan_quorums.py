@@ -45,7 +45,6 @@ def quorums(
     A member is alive if it answers and is healthy in each service with a majority of which it is a member.
 
     :arg looks: host → ``controlplane`` as returned by ``controlplane_info``, empty for a host that does not answer.
-    :arg groups: the groups of the inventory.
     :arg names: groups whose hosts form a quorum; witnesses vote in each. One that is not in the inventory is ignored.
     :arg members: service → its hosts. A service with other voters than the groups is a quorum of its own.
     :arg places: host → its server, empty for a server.

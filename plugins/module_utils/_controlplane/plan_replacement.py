@@ -73,7 +73,6 @@ class Plan:
     """The decision.
 
     :arg why: the reasons against it.
-    :arg at: time that identifies the replacement.
     :arg retire: servers on which the old VM is taken away, in this order.
     :arg peer: a healthy member of RabbitMQ that forgets the old one, empty if none has to.
     :arg absent: server whose old VM is still to be taken away when it answers.
@@ -96,10 +95,7 @@ class Plan:
 
 
 def check_request(request: Request, known: Known) -> None:
-    """Check the names of a request, before any host is contacted.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Check the names of a request, before any host is contacted."""
     controllers = sorted({host for hosts in known.members.values() for host in hosts} - set(known.witnesses))
     path = f"{_PREFIX}_name"
     if not request.name:
@@ -122,10 +118,7 @@ def check_request(request: Request, known: Known) -> None:
 
 
 def plan(request: Request, known: Known, found: Found, now: str) -> Plan:
-    """Decide about a replacement; see :class:`Plan`.
-
-    :arg now: time of a new replacement.
-    """
+    """Decide about a replacement; see :class:`Plan`."""
     listed = {server: facts.get("replacements") or () for server, facts in found.servers.items() if facts}
     records = {server: record for server, replacements in listed.items() for record in replacements if record["id"] == request.names[0]}
     # the record on the server of the new VM is the one that counts

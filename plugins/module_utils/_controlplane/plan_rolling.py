@@ -37,7 +37,6 @@ def parse_request(action: t.Any, components: t.Any, accept_outage: bool = False,
     """Parse the request from variables.
 
     :arg components: a list, or names separated by commas; empty means all.
-    :raises InputError: an unknown action or component.
     """
     if action not in ACTIONS:
         raise InputError(f"unknown action {action!r}.", "rolling_restart_action", f"Use {' or '.join(ACTIONS)}.")
@@ -123,7 +122,6 @@ def plan(
     :arg members: service → its hosts.
     :arg looks: host → ``controlplane`` as returned by ``controlplane_info``, empty or ``None`` for a host that does not answer.
     :arg journal: the journal of an interrupted run.
-    :arg now: the current time, for the journal.
     """
     reports = plan_controlplane.evaluate(members, looks)
     components = request.components or tuple(reports)

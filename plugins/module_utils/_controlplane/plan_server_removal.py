@@ -49,7 +49,6 @@ class Found(t.NamedTuple):
 def plan(wanted: Wanted, found: Found, hosts: t.Container[str], quorums: t.Mapping[str, t.Any]) -> Plan:
     """Decide about the removal of a server; what its VMs are is checked by ``virt_node``.
 
-    :arg hosts: all hosts of the inventory.
     :arg quorums: the members of each quorum, for ``virt_node``.
     """
     lines = [str(server["lost"]["sentence"]) for server in found.impact.get("servers") or () if server["name"] == wanted.server]

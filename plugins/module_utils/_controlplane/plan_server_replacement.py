@@ -34,10 +34,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 
 
 def check_request(request: Request, known: Known) -> tuple[VmDetails, ...]:
-    """Check the names of a request, before any host is contacted; returns the VMs of the server.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Check the names of a request, before any host is contacted; returns the VMs of the server."""
     path, servers = f"{PREFIX}_name", sorted(known.servers)
     if not request.name:
         raise model_errors.InputError("is required.", path, f"Use one of {', '.join(servers)}.")
@@ -105,10 +102,7 @@ def old_addresses(request: Request, known: Known, found: Found) -> list[str]:
 
 
 def plan(request: Request, known: Known, found: Found, now: str) -> Plan:
-    """Decide about a replacement; see :class:`Plan`.
-
-    :arg now: time of a new replacement.
-    """
+    """Decide about a replacement; see :class:`Plan`."""
     vms = check_request(request, known)
     name, here = request.name, found.machine.get("machine_id") or ""
     if not here:

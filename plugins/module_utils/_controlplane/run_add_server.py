@@ -53,11 +53,7 @@ def hand_over(
     sleep: t.Callable[[float], None] = time.sleep,
     clock: t.Callable[[], float] = time.monotonic,
 ) -> list[str]:
-    """Hand over the virtual address or the clients; returns what was done, or would be done in check mode.
-
-    :raises BackendError: no peer took over in time.
-    :raises RefusedError: no other member serves.
-    """
+    """Hand over the virtual address or the clients; returns what was done, or would be done in check mode."""
     act = _move_address if request.here else _redirect_clients
     return act(request, balancer, check_mode, host, sleep, clock)
 
@@ -110,10 +106,7 @@ def _await(true: t.Callable[[], bool], problem: str, timeout: float, sleep: t.Ca
 
 
 def parse_ports(value: t.Mapping[str, t.Any]) -> dict[str, int]:
-    """Parse services and their ports.
-
-    :raises InputError: an invalid port.
-    """
+    """Parse services and their ports."""
     found = {}
     for name, port in value.items():
         text = str(port)

@@ -15,10 +15,7 @@ MOST = 100
 
 
 def clock(samples: int) -> dict[str, t.Any]:
-    """Return what this host knows about its clock; the control node measures the offset.
-
-    :raises InputError: the number of samples is not valid.
-    """
+    """Return what this host knows about its clock; the control node measures the offset."""
     if not 1 <= samples <= MOST:
         raise model_errors.InputError(f"expected a number from 1 to {MOST}, got {samples}.", "samples", "5 are enough for most connections.")
     found = io_clock.read_clock()

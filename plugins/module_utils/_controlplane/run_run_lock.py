@@ -26,8 +26,6 @@ def take(run: t.Mapping[str, str], ended: t.Mapping[str, str] | None = None, *, 
     :arg run: see ``this_run``, and ``playbook``, its name.
     :arg ended: a run that is known to have ended, and may be replaced.
     :arg takeover: replace any other run.
-    :arg check_mode: record nothing.
-    :raises RefusedError: a newer version of the collection has written the record.
     """
     with io_lock.host_lock("controlplane", TIMEOUT):
         found = _read()

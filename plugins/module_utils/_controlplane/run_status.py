@@ -26,7 +26,6 @@ def gather(given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Return the parts of the status that this host knows, as documented in ``status_info``.
 
     :arg given: the options of that module.
-    :raises InputError: an invalid probe.
     """
     probes = {name: parse_probe(value, f"probes.{name}") for name, value in given["probes"].items()}
     seconds = float(given["query_timeout"])

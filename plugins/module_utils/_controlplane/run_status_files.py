@@ -21,7 +21,6 @@ def write(given: t.Mapping[str, t.Any], report: t.Mapping[str, t.Any]) -> t.Iter
 
     :arg given: ``html_file``, ``json_file``, which may be empty, and ``title`` of the page.
     :arg report: of :func:`plan_status.build_status`.
-    :raises InputError: a file cannot be written, with the variable of the playbook.
     """
     page = status_html(report, given["title"], time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()))
     data = f"{json.dumps(report, indent=4, sort_keys=True)}\n"

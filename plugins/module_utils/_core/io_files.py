@@ -24,8 +24,6 @@ def private_folder(path: pathlib.Path) -> pathlib.Path:
 
     The mode of an existing folder of this user is corrected. Symbolic links and folders of other users are refused,
     because the owner of a folder can replace the files in it.
-
-    :raises BackendError: the folder cannot be created or belongs to another user.
     """
     try:
         path.mkdir(mode=0o700)

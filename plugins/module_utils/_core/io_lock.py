@@ -31,8 +31,6 @@ def host_lock(name: str, timeout: float) -> t.Iterator[None]:
     """Hold a lock of this host; the lock of a killed process is released.
 
     :arg name: name of the lock, e.g. ``domains``.
-    :arg timeout: seconds to wait for another process.
-    :raises BackendError: another process still holds the lock, or the lock folder does not belong to this user.
     """
     folder = lock_folder()
     if folder.parent == io_files.RUN:
@@ -46,8 +44,6 @@ def file_lock(path: pathlib.Path, timeout: float) -> t.Iterator[None]:
     """Hold the lock of a file, created if missing; for data that several hosts or containers share, the file is next to the data.
 
     :arg path: of the lock file; only its owner may write to its folder.
-    :arg timeout: seconds to wait for another process.
-    :raises BackendError: another process still holds the lock, or the file cannot be opened.
     """
     try:
         # O_NOFOLLOW: a link could lead to any file

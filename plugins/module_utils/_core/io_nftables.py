@@ -42,7 +42,6 @@ class PacketFilter:
         """Check rules with the kernel without loading them.
 
         :arg path: the file of the rules, for the message.
-        :raises BackendError: the rules are refused.
         """
         try:
             run([NFT, "-c", "-f", "-"], stdin=text, timeout=60)

@@ -18,20 +18,14 @@ Parse = t.Callable[[str, pathlib.Path], Record]
 
 
 def read(folder: pathlib.Path, key: str, parse: Parse[Record]) -> Record | None:
-    """Return the record of a key, ``None`` if there is none.
-
-    :raises FootprintError: it is damaged, or from a newer version of the collection.
-    """
+    """Return the record of a key, ``None`` if there is none."""
     path = folder / f"{key}.json"
     text = read_text(path)
     return parse(text, path) if text else None
 
 
 def read_all(folder: pathlib.Path, parse: Parse[Record]) -> list[Record]:
-    """Return all records, in the order of their keys.
-
-    :raises FootprintError: one is damaged, or from a newer version of the collection.
-    """
+    """Return all records, in the order of their keys."""
     try:
         names = sorted(os.listdir(folder))
     except FileNotFoundError:

@@ -16,10 +16,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def read(path: pathlib.Path) -> str | None:
-    """Return the content of a file without trailing newlines, ``None`` if it does not exist.
-
-    :raises BackendError: the file cannot be read.
-    """
+    """Return the content of a file without trailing newlines, ``None`` if it does not exist."""
     try:
         return path.read_text(encoding="utf-8").rstrip("\r\n")
     except FileNotFoundError:
@@ -35,10 +32,7 @@ def open_to_others(path: pathlib.Path) -> bool:
 
 
 def close_to_others(path: pathlib.Path) -> None:
-    """Set the mode of a file to 0600.
-
-    :raises BackendError: the file belongs to another user.
-    """
+    """Set the mode of a file to 0600."""
     try:
         path.chmod(0o600)
     except OSError as error:
@@ -49,8 +43,6 @@ def create_once(path: pathlib.Path, text: str) -> bool:
     """Create a synced file with mode 0600; ``False`` if it already exists.
 
     It is renamed without replacing another one, so it is complete, and exactly one of several concurrent callers succeeds, also on NFS.
-
-    :raises BackendError: the file cannot be written.
     """
     try:
         make_folder(path.parent, 0o700)
@@ -65,10 +57,7 @@ def create_once(path: pathlib.Path, text: str) -> bool:
 
 
 def replace(path: pathlib.Path, text: str) -> None:
-    """Replace the content of an existing file atomically.
-
-    :raises BackendError: the file cannot be written.
-    """
+    """Replace the content of an existing file atomically."""
     try:
         write_atomic(path, f"{text}\n")
     except OSError as error:

@@ -133,7 +133,6 @@ class Tree:
 
         :arg mode: for root and with this mode in any case.
         :arg folder_mode: mode of a new folder; those above it have 0755.
-        :raises BackendError: the path leads to something else than a file in a folder.
         """
         data = content.encode("utf-8", errors="surrogateescape") if isinstance(content, str) else content
         self.make_folder(os.path.dirname(path), folder_mode)
@@ -169,10 +168,7 @@ class Tree:
             os.unlink(name, dir_fd=folder)
 
     def make_folder(self, path: str, mode: int = 0o755) -> str:
-        """Create a folder and those above it, if missing; returns its path on this host, see :meth:`place`.
-
-        :raises BackendError: the path leads to something else than a folder.
-        """
+        """Create a folder and those above it, if missing; returns its path on this host, see :meth:`place`."""
         done, whole = "", path.strip("/")
         with _refused(path):
             for part in whole.split("/") if whole else ():
@@ -191,7 +187,6 @@ class Tree:
         It is valid as long as nothing in the folder is changed: no program of a copied machine may run meanwhile.
 
         :arg follow: follow a symbolic link at the end of the path; without it, the file need not exist.
-        :raises BackendError: the file does not exist.
         """
         with _refused(path):
             if not follow:

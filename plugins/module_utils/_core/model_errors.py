@@ -126,6 +126,19 @@ class Problems:
             raise InputError("\n  ".join([f"{len(lines)} errors:", *lines]))
 
 
+class Unique:
+    """Values that may be used once each; the error of a second use has the path of the first one."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[str, t.Any], str] = {}
+
+    def check(self, value: t.Any, path: str, hint: str, kind: str = "") -> None:
+        """Refuse a value that was used at another path; ``None`` is none."""
+        first = path if value is None else self._first.setdefault((kind, value), path)
+        if first != path:
+            raise InputError(f"{shown(value)} is already used at {first}.", path, hint)
+
+
 def missing_libraries(*libraries: str) -> BackendError:
     """Return the error about Python libraries that cannot be imported: all that are missing, and for which interpreter."""
     # imported only before an error: each import slows down every run

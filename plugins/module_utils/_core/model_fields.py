@@ -19,20 +19,14 @@ _MAC = re.compile(r"\A[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
 
 
 def choice(value: t.Any, choices: t.Sequence[str], path: str) -> str:
-    """Return a value that must be one of ``choices``.
-
-    :raises InputError: any other value.
-    """
+    """Return a value that must be one of ``choices``."""
     if value not in choices:
         raise InputError(f"{value!r} is not supported.", path, f"Use one of {', '.join(choices)}.")
     return str(value)
 
 
 def number(value: t.Any, default: int, least: int, most: int, path: str) -> int:
-    """Return an integer between ``least`` and ``most``, ``default`` for ``None``.
-
-    :raises InputError: any other value.
-    """
+    """Return an integer between ``least`` and ``most``, ``default`` for ``None``."""
     if value is None:
         return default
     try:
@@ -48,10 +42,7 @@ def number(value: t.Any, default: int, least: int, most: int, path: str) -> int:
 
 
 def mapping(value: t.Any, path: str, hint: str) -> dict[str, t.Any]:
-    """Return a mapping with text keys, an empty one for an empty value.
-
-    :raises InputError: any other value.
-    """
+    """Return a mapping with text keys, an empty one for an empty value."""
     if value in (None, ""):
         return {}
     if not isinstance(value, t.Mapping):
@@ -60,10 +51,7 @@ def mapping(value: t.Any, path: str, hint: str) -> dict[str, t.Any]:
 
 
 def sequence(value: t.Any, path: str, hint: str) -> list[t.Any]:
-    """Return a list, an empty one for an empty value.
-
-    :raises InputError: any other value, also text.
-    """
+    """Return a list, an empty one for an empty value."""
     if value in (None, ""):
         return []
     if isinstance(value, (str, bytes, t.Mapping)) or not isinstance(value, t.Sequence):
@@ -87,10 +75,7 @@ def did_you_mean(name: t.Any, known: t.Iterable[str], otherwise: str) -> str:
 
 
 def refuse_slips(entry: t.Iterable[str], known: t.Iterable[str], path: str, cutoff: float = SLIP) -> None:
-    """Refuse keys that are similar to a known one, in a mapping where other keys are valid as well.
-
-    :raises InputError: with the most similar known key.
-    """
+    """Refuse keys that are similar to a known one, in a mapping where other keys are valid as well."""
     for key in entry:
         near = near_miss(key, known, cutoff)
         if near:
@@ -98,10 +83,7 @@ def refuse_slips(entry: t.Iterable[str], known: t.Iterable[str], path: str, cuto
 
 
 def check_known(entry: t.Any, known: t.Sequence[str], path: str, hint: str) -> None:
-    """Refuse a value that is not a mapping, and unknown keys.
-
-    :raises InputError: with the most similar known key.
-    """
+    """Refuse a value that is not a mapping, and unknown keys."""
     if not isinstance(entry, t.Mapping):
         raise InputError(f"is {kind_of(entry)}, not a mapping.", path, hint)
     for key in entry:
@@ -110,10 +92,7 @@ def check_known(entry: t.Any, known: t.Sequence[str], path: str, hint: str) -> N
 
 
 def ipv4(value: t.Any, path: str) -> str:
-    """Return an IPv4 address.
-
-    :raises InputError: any other value.
-    """
+    """Return an IPv4 address."""
     try:
         return str(ipaddress.IPv4Address(str(value)))
     except ValueError as error:
@@ -135,10 +114,7 @@ def parse_mac(value: t.Any, path: str) -> str:
 
 
 def matched(value: t.Any, pattern: re.Pattern[str], path: str, hint: str) -> str | None:
-    """Return a value that must match a pattern, ``None`` for an empty value.
-
-    :raises InputError: any other value.
-    """
+    """Return a value that must match a pattern, ``None`` for an empty value."""
     if value is None or value == "":
         return None
     if not pattern.match(str(value)):

@@ -24,7 +24,6 @@ class _Twice(t.NamedTuple):
 def parse_json(text: str, path: str) -> t.Any:
     """Return the value of a JSON text.
 
-    :arg path: path of the text in the user's input.
     :raises InputError: it is not valid JSON, or a mapping has a duplicate key; with the path of that key.
     """
     found: list[_Twice] = []

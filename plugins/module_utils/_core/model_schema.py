@@ -42,7 +42,6 @@ class Schema(t.NamedTuple):
 
         :arg found: ``None`` if it has none.
         :arg place: where it was found, for the message.
-        :raises RefusedError: it is newer than this version of the collection, or not a number.
         """
         if found is None or isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= self.number:
             return
@@ -52,10 +51,7 @@ class Schema(t.NamedTuple):
         )
 
     def values(self, found: t.Mapping[str, t.Any], place: t.Any) -> dict[str, t.Any]:
-        """Return values that were read, without the schema number; of a newer cache none.
-
-        :raises RefusedError: see :meth:`check`.
-        """
+        """Return values that were read, without the schema number; of a newer cache none."""
         try:
             self.check(found.get(self.key), place)
         except model_errors.RefusedError:
@@ -69,7 +65,6 @@ class Schema(t.NamedTuple):
 
         :arg unnumbered: the key of the value that was the whole text before there were numbers; a text that is not JSON is such a value as well.
         :raises ValueError: it is not a JSON mapping.
-        :raises RefusedError: see :meth:`check`.
         """
         try:
             found = json.loads(text)

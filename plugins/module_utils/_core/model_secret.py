@@ -52,10 +52,7 @@ class Recipe:
 
     @classmethod
     def parse(cls, length: t.Any, chars: t.Any, size: t.Any = None, encoding: str = "base64url") -> Recipe:
-        """Return the recipe for the given options.
-
-        :raises InputError: a number out of range, or characters that are not allowed in a file of one line.
-        """
+        """Return the recipe for the given options."""
         if encoding not in _ENCODINGS:
             raise InputError(f"{encoding!r} is not supported.", "encoding", f"Use one of {', '.join(ENCODINGS)}.")
         wanted = "".join(_SETS.get(str(name), str(name)) for name in ([chars] if isinstance(chars, str) else chars or ()))
@@ -84,10 +81,7 @@ def _number(value: t.Any, least: int, path: str) -> int:
 
 
 def secret_name(value: t.Any, path: str = "name") -> str:
-    """Return a valid secret name such as ``rabbitmq/footprint``.
-
-    :raises InputError: the name is not valid, or leads out of its directory.
-    """
+    """Return a valid secret name such as ``rabbitmq/footprint``."""
     parts = value.split("/") if isinstance(value, str) else []
     if not 1 <= len(parts) <= 8 or not all(_PART.match(part) for part in parts):
         raise InputError(
@@ -97,10 +91,7 @@ def secret_name(value: t.Any, path: str = "name") -> str:
 
 
 def environment_name(value: t.Any, path: str = "footprint_environment") -> str:
-    """Return a valid environment name, which is used as a directory name.
-
-    :raises InputError: the name is not valid.
-    """
+    """Return a valid environment name, which is used as a directory name."""
     if not isinstance(value, str) or not _PART.match(value):
         raise InputError(f"{value!r} is not a valid environment name.", path, "Use letters, digits, _, - and ., and do not start with a dot.")
     return value

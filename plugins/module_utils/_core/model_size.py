@@ -48,8 +48,6 @@ def parse_size(value: t.Any, default_unit: str, path: str) -> int:
 
     :arg value: number (in ``default_unit``) or text with or without a unit.
     :arg default_unit: unit of a number without a unit, e.g. ``GiB``.
-    :arg path: path of the value, for the message.
-    :raises InputError: not a size, negative, zero or not finite.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise model_errors.InputError(f"{model_errors.shown(value)} is not a size.", path, _HINT)
@@ -74,7 +72,6 @@ def parse_rate(value: t.Any, path: str) -> int:
     """Return a rate such as ``100 MiB/s`` in bytes per second, 0 for no limit.
 
     :arg value: as for :func:`parse_size`, with or without ``/s``; a number without a unit is in MiB.
-    :raises InputError: not a rate.
     """
     if value in (None, "", 0, "0"):
         return 0

@@ -29,10 +29,7 @@ def dated(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
 
 
 def parse_time(value: t.Any, path: str) -> str:
-    """Return a time in the form that is part of file names.
-
-    :raises InputError: any other value.
-    """
+    """Return a time in the form that is part of file names."""
     if not isinstance(value, str) or not _AT.match(value):
         raise model_errors.InputError(f"{model_errors.shown(value)} is not a time.", path, "Write a time such as 20261125T190000Z.")
     return value

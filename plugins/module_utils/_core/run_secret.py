@@ -41,7 +41,6 @@ class Permit(t.NamedTuple):
         """Check that a secret may be generated, and mark the directory unless in check mode.
 
         :arg path: file of the missing secret.
-        :raises RefusedError: it may not.
         """
         if self.generate is None and self.ephemeral:
             raise RefusedError(
@@ -82,7 +81,6 @@ def secrets_directory(given: t.Any, inventory_dir: t.Any, environment: t.Any) ->
     """Return the directory of the secrets of an environment.
 
     :arg given: directory set by the operator; empty for the default in the directory of the inventory.
-    :raises InputError: the directory is not absolute, or not set without an inventory.
     """
     name = environment_name(environment)
     if given:
@@ -137,7 +135,6 @@ def kept(
     :arg check_mode: write nothing; a missing text is the placeholder.
     :arg decrypt: returns the decrypted content of a file that was encrypted with Ansible vault.
     :arg permit: whether it may be created; ``None`` for always.
-    :raises BackendError: the file cannot be read or written.
     """
     found = io_secret_file.read(path)
     if found is None:

@@ -21,7 +21,6 @@ def share(host_size: str, size: str, hosts: int) -> int:
 
     :arg host_size: the most for one host.
     :arg size: the most for all hosts.
-    :raises InputError: an invalid size, or one that is too small.
     """
     one, all_hosts = parse_size(host_size, "MiB", f"{_PREFIX}host_size"), parse_size(size, "MiB", f"{_PREFIX}size")
     if one < LEAST:
@@ -33,10 +32,7 @@ def share(host_size: str, size: str, hosts: int) -> int:
 
 
 def check_numbers(hours: int, timeout: int) -> None:
-    """Check the age of the oldest line, and the time for a host.
-
-    :raises InputError: one is not greater than 0.
-    """
+    """Check the age of the oldest line, and the time for a host."""
     for name, number, unit, example in (("hours", hours, "hours", 24), ("timeout", timeout, "seconds", 60)):
         if number < 1:
             raise InputError(f"{number} is not a number of {unit} above 0.", f"{_PREFIX}{name}", f"Use {example}, for example.")

@@ -82,7 +82,6 @@ def gather(hours: int, size: int, seconds: int, root: pathlib.Path = ROOT) -> di
     :arg hours: age of the oldest lines in journals.
     :arg size: bytes of all texts together.
     :arg seconds: limit for reading; masking takes longer, half a second for each MiB.
-    :raises InputError: a number that is not greater than 0.
     """
     for name, number in (("hours", hours), ("size_bytes", size), ("gather_timeout", seconds)):
         if number <= 0:

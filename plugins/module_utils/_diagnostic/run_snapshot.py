@@ -86,7 +86,6 @@ def write(
     :arg status: name → text, of the whole footprint.
     :arg secrets: those that the control node knows.
     :arg size: bytes of the texts of one host together.
-    :raises InputError: it cannot be written, or there is one with this name.
     """
     name = f"{stamp}-diagnostic"
     path = pathlib.Path(directory).expanduser().absolute() / f"{name}.tar.gz"

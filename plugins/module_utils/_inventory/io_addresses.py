@@ -38,8 +38,6 @@ def read_leases(location: str, timeout: float) -> str:
     """Return the text of a lease file.
 
     :arg location: a path, or an http(s) URL that serves the file.
-    :arg timeout: seconds, for a URL.
-    :raises BackendError: it cannot be read.
     """
     try:
         if urllib.parse.urlsplit(location).scheme in ("http", "https"):
@@ -92,10 +90,7 @@ def libvirt_available() -> bool:
 
 
 def probe(uri: str, timeout: float) -> None:
-    """Check that the host of a libvirt URI accepts connections; libvirt itself waits minutes for a host that is down.
-
-    :raises BackendError: the host does not answer, or the URI is not valid.
-    """
+    """Check that the host of a libvirt URI accepts connections; libvirt itself waits minutes for a host that is down."""
     try:
         parts = urllib.parse.urlsplit(uri)
         given = parts.port
@@ -116,7 +111,6 @@ def domain_addresses(uri: str, uuids: t.Sequence[str], source: str, timeout: flo
 
     :arg source: ``lease``, ``agent`` or ``arp``.
     :returns: pairs of MAC and IPv4 address; domains that are missing, stopped or without an address are left out.
-    :raises BackendError: the binding is not installed, or the connection failed.
     """
     if libvirt is None:
         raise missing_libraries("libvirt")

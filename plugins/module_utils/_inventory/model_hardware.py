@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, Unique, kind_of
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known, choice, number, parse_mac, sequence
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_size
 
@@ -61,18 +61,16 @@ class Hardware(t.NamedTuple):
 
 
 def parse(entry: t.Any, path: str) -> Hardware:
-    """Return ``hardware`` of a server; ``None`` declares nothing.
-
-    :raises InputError: an invalid value, with its path.
-    """
+    """Return ``hardware`` of a server; ``None`` declares nothing."""
     if entry is None:
         return Hardware(path)
     check_known(entry, KEYS, path, _EXAMPLE)
     cpus, firmware = entry.get("cpus"), entry.get("firmware")
     disks = tuple(_disk(one, where) for one, where in _entries(entry, "disks", path))
     nics = tuple(_nic(one, where) for one, where in _entries(entry, "nics", path))
-    _once([(one.serial, f"{one.path}.serial") for one in disks])
-    _once([(one.mac, f"{one.path}.mac") for one in nics])
+    unique = Unique()
+    for value, where in (*((one.serial, f"{one.path}.serial") for one in disks), *((one.mac, f"{one.path}.mac") for one in nics)):
+        unique.check(value, where, "Correct one of them.")
     return Hardware(
         path,
         parse_size(entry["memory"], "GiB", f"{path}.memory") if entry.get("memory") is not None else None,
@@ -111,10 +109,3 @@ def _flag(entry: t.Mapping[str, t.Any], key: str, path: str) -> bool | None:
     if value is not None and not isinstance(value, bool):
         raise InputError(f"is {kind_of(value)}, not a boolean.", f"{path}.{key}", "Use true or false.")
     return value
-
-
-def _once(pairs: t.Iterable[tuple[str, str]]) -> None:
-    seen: dict[str, str] = {}
-    for value, path in pairs:
-        if seen.setdefault(value, path) != path:
-            raise InputError(f"{value!r} is already used at {seen[value]}.", path, "Correct one of them.")

@@ -66,7 +66,6 @@ def parse(entry: t.Any, name: str, address: t.Any, path: str = "install", known:
 
     :arg address: its address, ``ansible_host``.
     :arg owner: path of the server.
-    :raises InputError: an invalid value, with its path.
     """
     if entry is None:
         raise InputError("is required.", path, _EXAMPLE)
@@ -187,7 +186,6 @@ def servers(
 
     :arg asked: names; empty means every server with ``install``.
     :arg variables: each server with its variables.
-    :raises InputError: an invalid value, or a disk, address or MAC of two servers.
     """
     names = [name for name in variables if (name in asked if asked else variables[name].get("install") is not None)]
     found = [parse_one(name, variables[name]) for name in names]

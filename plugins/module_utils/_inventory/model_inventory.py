@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import Unique
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import model_hardware
 from ansible_collections.reduced.footprint.plugins.module_utils._power import model_bmc
@@ -68,38 +68,27 @@ class Inventory:
 
 
 def refuse_duplicates(servers: t.Sequence[Server], machines: t.Sequence[Machine]) -> None:
-    """Check what must be unique among all servers and VMs.
-
-    :raises InputError: with both paths.
-    """
-    seen: dict[tuple[str, str], str] = {}
-
-    def once(kind: str, value: str | None, path: str, hint: str) -> None:
-        if value is None:
-            return
-        first = seen.setdefault((kind, value), path)
-        if first != path:
-            raise InputError(f"{value!r} is already used at {first}.", path, hint)
-
+    """Check what must be unique among all servers and VMs."""
+    once = Unique().check
     for item in servers:
-        once("name", item.name, item.path, "Give every server a unique name.")
+        once(item.name, item.path, "Give every server a unique name.", "name")
         if item.place and {VIRT_ROLE, ROLE_COMPUTE}.intersection(item.roles):
             # the VMs of both would be on one machine, whose loss takes all of them
-            once("address", item.place, f"{item.path}.ansible_host", "Correct the address: each server must be a different machine.")
+            once(item.place, f"{item.path}.ansible_host", "Correct the address: each server must be a different machine.", "address")
         if item.variables.get("bmc") is not None:
             host, port, system = model_bmc.parse(item.variables["bmc"]).place
             # two servers with one controller: one of them would be powered off in place of the other
-            once("bmc", f"{host}:{port}{f' {system}' if system else ''}", f"{item.path}.bmc", "Correct the address, or name the system of each server.")
+            once(f"{host}:{port}{f' {system}' if system else ''}", f"{item.path}.bmc", "Correct the address, or name the system of each server.", "bmc")
         hardware = model_hardware.parse(item.variables.get("hardware"), f"{item.path}.hardware")
         for disk in hardware.disks:
-            once("serial", disk.serial, f"{disk.path}.serial", "A disk is in one server only: correct one of the two serial numbers.")
+            once(disk.serial, f"{disk.path}.serial", "A disk is in one server only: correct one of the two serial numbers.", "serial")
         for nic in hardware.nics:
-            once("mac", nic.mac, f"{nic.path}.mac", "Give one of the two network cards a different MAC.")
+            once(nic.mac, f"{nic.path}.mac", "Give one of the two network cards a different MAC.", "mac")
     for machine in machines:
         vm = machine.vm
-        once("id", vm.id, f"{vm.path}.id", "Give every VM an id that is unique in the cluster.")
-        once("name", vm.name, f"{vm.path}.name" if vm.name != vm.id else f"{vm.path}.id", "Give every VM and server a unique name.")
-        once("uuid", vm.uuid, f"{vm.path}.uuid", "Remove the UUID; it derives from cluster and id.")
-        once("address", vm.address, f"{vm.path}.address", "Give every VM an address that no other VM or server has.")
+        once(vm.id, f"{vm.path}.id", "Give every VM an id that is unique in the cluster.", "id")
+        once(vm.name, f"{vm.path}.name" if vm.name != vm.id else f"{vm.path}.id", "Give every VM and server a unique name.", "name")
+        once(vm.uuid, f"{vm.path}.uuid", "Remove the UUID; it derives from cluster and id.", "uuid")
+        once(vm.address, f"{vm.path}.address", "Give every VM an address that no other VM or server has.", "address")
         for index, mac in enumerate(vm.macs):
-            once("mac", mac, f"{vm.path}.nics[{index}].mac", "Give one of the two NICs a different MAC.")
+            once(mac, f"{vm.path}.nics[{index}].mac", "Give one of the two NICs a different MAC.", "mac")

@@ -47,10 +47,7 @@ class Found:
 
 
 def parse_leases(text: str, now: float) -> Table:
-    """Parse a lease file of dnsmasq or Kea to a table, the newest lease of a NIC first; expired leases are left out.
-
-    :arg now: seconds since the epoch.
-    """
+    """Parse a lease file of dnsmasq or Kea to a table, the newest lease of a NIC first; expired leases are left out."""
     rows = _kea_rows(text) if text.startswith(_KEA_HEADER) else _dnsmasq_rows(text)
     table: Table = {}
     for expiry, mac, address in sorted(rows, key=lambda row: -row[0]):
@@ -138,20 +135,14 @@ def merge(tables: t.Iterable[Table]) -> Table:
 
 
 def check_sources(sources: t.Sequence[str], path: str) -> None:
-    """Check the names of sources.
-
-    :raises InputError: an unknown source.
-    """
+    """Check the names of sources."""
     for index, source in enumerate(sources):
         if source not in SOURCES:
             raise InputError(f"{source!r} is not a valid source of addresses.", f"{path}[{index}]", f"Use one of {', '.join(SOURCES)}.")
 
 
 def check_uris(value: t.Any, path: str) -> None:
-    """Check libvirt URIs by driver; those of another driver would never be queried.
-
-    :raises InputError: an unknown driver, or a URI that is not text.
-    """
+    """Check libvirt URIs by driver; those of another driver would never be queried."""
     check_known({} if value is None else value, DRIVERS, path, "Write {qemu: 'qemu+ssh://root@{host}/system'}; qemu is also used for kvm.")
     for driver, uri in (value or {}).items():
         if not isinstance(uri, str):
@@ -159,10 +150,7 @@ def check_uris(value: t.Any, path: str) -> None:
 
 
 def check_timeout(value: float, path: str) -> None:
-    """Check the seconds to wait for a source.
-
-    :raises InputError: out of range.
-    """
+    """Check the seconds to wait for a source."""
     if not 0 < value <= LONGEST:
         raise InputError(f"{value!r} is not supported.", path, f"Use more than 0 and at most {LONGEST} seconds.")
 
@@ -191,11 +179,7 @@ def choose(macs: t.Sequence[str], table: Table, source: str, excluded: t.Sequenc
 
 
 def sweep_targets(network: str, path: str) -> tuple[str, ...]:
-    """Return the addresses of a network to send datagrams to, so that the kernel resolves them.
-
-    :raises InputError: not an IPv4 network.
-    :raises RefusedError: larger than /22.
-    """
+    """Return the addresses of a network to send datagrams to, so that the kernel resolves them."""
     try:
         parsed = ipaddress.IPv4Network(network, strict=False)
     except ValueError as error:

@@ -29,10 +29,7 @@ _EMPTY = (None, "", [], ())
 
 
 def parse_defaults(value: t.Any, path: str) -> Layer:
-    """Parse ``vm_defaults`` of a cluster or a server; the values are checked with each VM.
-
-    :raises InputError: it is not a mapping, or has a key that describes one VM only.
-    """
+    """Parse ``vm_defaults`` of a cluster or a server; the values are checked with each VM."""
     values = mapping(value, path, "Write the common keys of the VMs, e.g. {ram: 4, nics: [{bridge: br-admin}]}.")
     for key in _OWN:
         if key in values:
@@ -41,10 +38,7 @@ def parse_defaults(value: t.Any, path: str) -> Layer:
 
 
 def as_list(value: t.Any, path: str) -> t.Any:
-    """Return the list of VM details, which may be given as JSON text; any other value is returned unchanged.
-
-    :raises InputError: a text that is not JSON.
-    """
+    """Return the list of VM details, which may be given as JSON text; any other value is returned unchanged."""
     if isinstance(value, str):
         return parse_json(value, path) if value.strip() else []
     return list(value) if isinstance(value, tuple) else [] if value is None else value
@@ -56,7 +50,6 @@ def complete(entry: t.Any, path: str, defaults: t.Sequence[Layer], cluster: str)
     Mappings are merged, other values replaced; ``null`` removes a default.
 
     :arg defaults: of the server, then of the cluster.
-    :raises InputError: the address, gateway or nameservers are invalid.
     """
     if not isinstance(entry, t.Mapping):
         return entry

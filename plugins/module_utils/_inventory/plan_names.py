@@ -112,7 +112,6 @@ def check_settings(settings: t.Mapping[str, t.Any], path: str, known: Known, rea
     """Check the settings of a topology: those below a service, and variables.
 
     :arg real: returns the service that implements a logical one.
-    :raises InputError: an unknown variable of a role of the collection.
     """
     for key, value in settings.items():
         prefix = real(key)
@@ -126,7 +125,6 @@ def check_variables(named: t.Iterable[tuple[str, str]], known: Known, prefix: st
     """Check variables, given with their paths.
 
     :arg prefix: the start of the names that is not written in the input; below it, any unknown name is an error.
-    :raises InputError: an unknown variable of a role of the collection.
     """
     for name, path in named:
         unknown = unknown_variable(name, known)
@@ -135,10 +133,7 @@ def check_variables(named: t.Iterable[tuple[str, str]], known: Known, prefix: st
 
 
 def check_server(variables: t.Collection[str], path: str, known: Known) -> None:
-    """Check the keys of a server, of which unknown ones are host variables.
-
-    :raises InputError: a key that is similar to a known one, or an unknown variable of a role of the collection.
-    """
+    """Check the keys of a server, of which unknown ones are host variables."""
     refuse_slips([key for key in variables if not key.startswith("ansible_")], SERVER_KEYS, path)
     refuse_slips([key for key in variables if key.startswith("ansible_")], _ANSIBLE, path, _SLIP_OF_ANSIBLE)
     check_variables([(key, f"{path}.{key}") for key in variables], known)
@@ -149,7 +144,6 @@ def check_role(role: str, path: str, known: t.Collection[str], declared: bool) -
 
     :arg known: roles of the collection, and those that the topology declares.
     :arg declared: whether the topology declares roles; then all others are unknown.
-    :raises InputError: an unknown role, or without declared ones a role that is similar to a known one.
     """
     near = near_miss(role, known, 0.6 if declared else _SLIP_OF_ROLE)
     if role not in known and (declared or near):

@@ -16,7 +16,6 @@ class Machine(t.NamedTuple):
     """A host of the inventory.
 
     :arg server: the server it runs on, empty for a physical one.
-    :arg path: path of its roles, for messages.
     """
 
     name: str
@@ -34,7 +33,6 @@ def check_places(witnesses: t.Sequence[Machine], members: t.Sequence[Machine]) -
     """Check that no witness is lost together with a member that it votes about.
 
     :arg members: the hosts with data that it votes about.
-    :raises RefusedError: with the path of the roles of the witness.
     """
     carried: dict[str, str] = {}
     for member in members:
@@ -57,7 +55,6 @@ def check_votes(witnesses: t.Sequence[Machine], members: t.Sequence[str], leavin
     """Check that the votes are an odd number, and that witnesses alone are never a majority.
 
     :arg leaving: the witnesses leave soon, so the number may be even.
-    :raises RefusedError: with the path of the roles of the last witness.
     """
     if not witnesses or not members:
         return

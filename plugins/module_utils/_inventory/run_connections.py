@@ -30,7 +30,6 @@ def connections(
     """Return the variables with which Ansible connects to VMs, by name, and the warnings.
 
     :arg hosts: the variables of all hosts, as the inventory plugin has set them; an address in them is used if none is found now.
-    :raises InputError: not a VM of the inventory plugin.
     """
     by_server: dict[str, list[str]] = {}
     for index, name in enumerate(names):

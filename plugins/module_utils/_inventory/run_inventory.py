@@ -75,7 +75,6 @@ def parse_servers(value: t.Any, path: str = "servers", vm_defaults: t.Any = None
 
     :arg vm_defaults: those of the cluster.
     :arg problems: collects errors; a server with an error is left out.
-    :raises InputError: an invalid value, with its path.
     """
     found = problems or Problems()
     common = found.call(plan_details.parse_defaults, vm_defaults, "vm_defaults") or plan_details.Layer("vm_defaults", {})
@@ -95,8 +94,6 @@ def server(name: str, entry: t.Any, path: str, more_roles: t.Sequence[str] = (),
 
     :arg entry: its variables, with ``roles`` or ``node_roles`` and ``vms``; ``None`` means none.
     :arg connection: its connection variables, if ``entry`` does not have all of them.
-    :raises InputError: roles are not a list of names, or an invalid ``bmc`` or ``hardware``.
-    :raises RefusedError: ``bmc`` has the address of the server itself.
     """
     entry = mapping(entry, path, "Write the server's variables as a mapping.")
     variables = {key: value for key, value in entry.items() if key not in ("roles", "node_roles", "vms", "vm_defaults")}
@@ -116,8 +113,6 @@ def parse(cluster: str, servers: t.Sequence[Server], problems: Problems | None =
     """Check the VM details of all servers, and add their defaults.
 
     :arg problems: collects errors.
-    :raises InputError: an invalid value, or a duplicate id, name, UUID, MAC or address.
-    :raises RefusedError: VM details on a server without the role virt.
     """
     found = problems or Problems()
     machines: list[Machine] = []
@@ -188,8 +183,6 @@ def find_addresses(
     A source is queried only while a VM has no address yet. A source that fails causes a warning, never an error.
 
     :returns: VM name → address, and the warnings.
-    :raises InputError: an unknown source, an invalid network.
-    :raises RefusedError: a network that is too large to search.
     """
     plan_addresses.check_sources(lookup.sources, "address_sources")
     plan_addresses.check_uris(lookup.libvirt_uri, "libvirt_uri")
@@ -228,10 +221,7 @@ def signature(inventory: Inventory, lookup: Lookup) -> dict[str, t.Any]:
 
 
 def require_addresses(inventory: Inventory, found: t.Mapping[str, Found]) -> None:
-    """Check that the address of each VM was found.
-
-    :raises RefusedError: otherwise.
-    """
+    """Check that the address of each VM was found."""
     missing = [machine.vm.name for machine in inventory.machines if machine.vm.name not in found]
     if missing:
         raise RefusedError(f"no address is known for {', '.join(missing)}.", "strict", "Start these VMs, set their address, or remove strict.")
@@ -303,7 +293,6 @@ def host_keys(path: pathlib.Path) -> HostKeys:
     """Read the known host keys of VMs.
 
     :arg path: of the file, which need not exist.
-    :raises BackendError: the file cannot be read.
     """
     return HostKeys(path, io_known_hosts.read(path))
 

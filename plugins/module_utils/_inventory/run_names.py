@@ -62,10 +62,7 @@ def select_hosts(
 
 
 def check_limit(parts: t.Sequence[str], groups: t.Mapping[str, t.Sequence[str]]) -> None:
-    """Check the names in ``--limit``, of which Ansible ignores unknown ones.
-
-    :raises InputError: no host and no group has such a name.
-    """
+    """Check the names in ``--limit``, of which Ansible ignores unknown ones."""
     for name, hint in plan_names.unknown_hosts(parts, _names(groups)).items():
         raise InputError(f"no host or group of the inventory is named {name}.", "--limit", hint)
 
@@ -83,7 +80,6 @@ def check_inventory(groups: t.Mapping[str, t.Sequence[str]], sources: t.Sequence
     """Check that the inventory plugin read every file of its own, and that there are hosts.
 
     :arg sources: the inventory sources that were given.
-    :raises InputError: a file that has an error, or no host at all.
     """
     for source in sources:
         path = pathlib.Path(source).absolute()

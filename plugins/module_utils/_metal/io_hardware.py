@@ -50,10 +50,7 @@ def cpuinfo() -> str:
 
 
 def lsblk() -> str:
-    """Return the block devices as JSON.
-
-    :raises CommandError: ``lsblk`` failed.
-    """
+    """Return the block devices as JSON."""
     return io_command.run(["lsblk", "--json", "--bytes", "--output", _COLUMNS], timeout=_TIMEOUT).stdout
 
 
@@ -84,7 +81,6 @@ def lldp(linked: t.Collection[str], timeout: float) -> str:
     """Return the neighbours according to lldpd, as JSON; empty without lldpd.
 
     :arg linked: wait until each of these interfaces has a neighbour.
-    :arg timeout: maximum number of seconds to wait.
     """
     deadline = time.monotonic() + timeout
     while True:
@@ -112,10 +108,7 @@ def iommu() -> bool:
 
 
 def require_root() -> None:
-    """Refuse to read without the privileges for identity and memory.
-
-    :raises BackendError: the user is not root.
-    """
+    """Refuse to read without the privileges for identity and memory."""
     if os.geteuid():
         raise BackendError("only root can read the serial numbers of the hardware.", hint="Set become: true.")
 

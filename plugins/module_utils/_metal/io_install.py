@@ -33,10 +33,7 @@ _INSIDE = ("dev", "proc", "sys", "run")
 
 
 def require_root() -> None:
-    """Refuse to run as another user.
-
-    :raises BackendError: the user is not root.
-    """
+    """Refuse to run as another user."""
     if os.geteuid():
         raise BackendError("only root can write disks.", hint="Set become: true.")
 
@@ -111,10 +108,7 @@ def mark(path: str) -> str | None:
 
 
 def fetch(url: str) -> str:
-    """Return the text at a URL.
-
-    :raises BackendError: it cannot be read.
-    """
+    """Return the text at a URL."""
     with _opened(f"{url}/root.json") as stream:
         return str(stream.read(_BLOCK).decode("utf-8", "replace"))
 
@@ -221,10 +215,7 @@ def mount(device: str, place: str) -> None:
 
 
 def unpack(url: str, sha256: str) -> None:
-    """Unpack the archive of the boot server into the target, while it is received.
-
-    :raises BackendError: it is not the archive that the boot server described.
-    """
+    """Unpack the archive of the boot server into the target, while it is received."""
     digest = hashlib.sha256()
     argv = ["tar", "--extract", "--zstd", "--numeric-owner", "--preserve-permissions", "--xattrs", "--xattrs-include=*", "--directory", TARGET, "--file", "-"]
     with _opened(f"{url}/{_ARCHIVE}") as stream:
@@ -248,10 +239,7 @@ def unpack(url: str, sha256: str) -> None:
 
 
 def _blocks(stream: t.Any, url: str) -> t.Iterator[bytes]:
-    """Yield the blocks of an answer.
-
-    :raises BackendError: the connection was lost.
-    """
+    """Yield the blocks of an answer."""
     while True:
         try:
             block = stream.read(_BLOCK)

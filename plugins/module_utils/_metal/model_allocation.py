@@ -23,10 +23,7 @@ class Assignment(t.NamedTuple):
 
 
 def parse_record(text: str | None, path: str) -> dict[str, Assignment]:
-    """Return the assignments of a record by the name of the request; none without a record.
-
-    :raises InputError: the record is damaged. It is not replaced, because a server would be assigned twice.
-    """
+    """Return the assignments of a record by the name of the request; none without a record."""
     if text is None:
         return {}
     try:

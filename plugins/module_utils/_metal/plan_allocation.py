@@ -68,9 +68,6 @@ def assign(
 
     :arg needs: request → the traits that its server must have.
     :arg has: server → its traits.
-
-    :raises RefusedError: the server of a request no longer matches it.
-    :raises CapacityError: a request has no server.
     """
     found = dict(assigned)
     actions, reasons = [], {}

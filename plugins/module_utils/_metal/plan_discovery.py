@@ -71,7 +71,6 @@ def chosen(asked: t.Sequence[str], restart: t.Sequence[str], with_bmc: t.Sequenc
     """Return the servers to discover, in the order of the inventory.
 
     :arg asked: names; empty means every server with a management controller.
-    :raises InputError: an unknown server, one without a controller, or one that is restarted and not discovered.
     """
     for position, name in enumerate(asked):
         if name not in servers:

@@ -63,7 +63,6 @@ def export(machines: t.Sequence[Exported], form: str, domain: str | None = None)
     """Return the machines as data in the format of a deployer.
 
     :arg domain: of the machines, for Foreman.
-    :raises InputError: an unknown format, names that are equal in the format, or a name that needs a domain.
     """
     if form == FOREMAN:
         return _foreman(machines, domain)

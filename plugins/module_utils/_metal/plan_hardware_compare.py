@@ -34,7 +34,6 @@ def compare(declared: model_hardware.Hardware, capacity: t.Any, found: Facts) ->
     Disks and network cards that are not declared are notes: nothing depends on them.
 
     :arg capacity: ``node_capacity``, at least which must be present; ``None`` if it is not declared.
-    :raises InputError: ``node_capacity`` is invalid.
     """
     place = declared.path.rpartition(".")[0]
     differences = [*_memory(declared, capacity or {}, found, place), *_cpus(declared, capacity or {}, found, place), *_features(declared, found)]

@@ -127,11 +127,7 @@ def lines(layout_found: t.Sequence[t.Mapping[str, t.Any]]) -> list[str]:
 
 
 def find(disks: t.Sequence[Disk], serial: str, path: str) -> Disk:
-    """Return the disk with a serial number.
-
-    :raises InputError: there is none.
-    :raises RefusedError: there are several.
-    """
+    """Return the disk with a serial number."""
     found = [disk for disk in disks if disk.serial == serial]
     if not found:
         listed = ", ".join(f"{disk.device} ({disk.serial or 'without a serial number'})" for disk in disks) or "none"
@@ -146,8 +142,6 @@ def decide(disk: Disk, install: model_install.Install, firmware: str, erase: t.C
     """Return what the disk is: :data:`WRITE`, :data:`CONTINUE` or :data:`COMPLETE`.
 
     :arg erase: serial numbers of disks whose data may be lost.
-    :raises RefusedError: it is read-only, too small or in use, or has data that is not from an interrupted installation of this server, or its system
-        has been started.
     """
     path = f"{install.path}.disk"
     if disk.label == label(install.name, install.disk, complete=True):
@@ -199,7 +193,6 @@ def check_group(install: model_install.Install, groups: t.Mapping[str, t.Sequenc
 
     :arg groups: volume group → devices.
     :arg own: devices of the disk.
-    :raises RefusedError: another disk has one.
     """
     if install.lvm and install.lvm.group in groups:
         others = sorted(set(groups[install.lvm.group]) - set(own))
@@ -211,7 +204,6 @@ def serials(value: t.Any, known: t.Sequence[model_install.Install], path: str = 
     """Return the serial numbers of disks whose data may be lost.
 
     :arg value: a list, or texts separated by commas.
-    :raises InputError: one of them is not the disk of a server that is installed.
     """
     given = value.split(",") if isinstance(value, str) else value or []
     if not isinstance(given, (list, tuple)):

@@ -61,7 +61,6 @@ def check(
 
     :arg asked: names of servers; empty means every server with ``install``.
     :arg found: the servers that are installed.
-    :raises InputError: an unknown server, one without ``bmc`` or with a user other than root, or one that is restarted and not installed.
     """
     for position, name in enumerate(asked):
         if name not in variables:

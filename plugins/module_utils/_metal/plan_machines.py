@@ -38,7 +38,6 @@ def find(
     :arg account: name of the account at the emulators; ``None`` for the first one that may use the VM.
     :arg password: returns the password of an account at the emulators by the name of the secret.
     :arg controller_password: returns the password at a server's management controller by the names of the server and the secret.
-    :raises InputError: an unknown host, or invalid values of a host.
     """
     machines, skipped = [], {}
     for position, name in enumerate(names):

@@ -69,7 +69,6 @@ def _without_traits(value: t.Any, path: str) -> tuple[list[t.Any], dict[str, fro
 def allocate(params: t.Mapping[str, t.Any], check_mode: bool, now: t.Callable[[], str] = utc) -> AllocationResult:
     """Assign or release whole servers.
 
-    :raises InputError: invalid values, or a damaged record.
     :raises CapacityError: a request has no server; nothing was assigned.
     """
     path = pathlib.Path(params["record"])

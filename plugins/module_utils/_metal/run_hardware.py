@@ -16,7 +16,6 @@ def read(lldp_timeout: float, backend: t.Any = io_hardware) -> dict[str, t.Any]:
     """Return the hardware.
 
     :arg lldp_timeout: seconds to wait for the neighbours of the cards with a link.
-    :raises BackendError: something cannot be read.
     """
     backend.require_root()
     nics = backend.nics()

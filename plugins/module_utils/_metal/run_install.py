@@ -41,7 +41,6 @@ def apply(params: t.Mapping[str, t.Any], check_mode: bool, backend: t.Any = io_i
     """Install, or confirm the installation.
 
     :arg params: the options of the module.
-    :raises FootprintError: an invalid option, a disk that must not be written, or a command that failed.
     """
     network = {key: value for key, value in (params["network"] or {}).items() if value is not None}
     entry = {"disk": params["disk"], "hostname": params["hostname"] or params["name"], "network": network, "keys": params["authorized_keys"]}

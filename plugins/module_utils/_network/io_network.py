@@ -66,10 +66,7 @@ def _with_prefix(addresses: t.Iterable[t.Mapping[str, t.Any]]) -> tuple[str, ...
 
 
 def need_module(name: str, check_mode: bool) -> None:
-    """Load a kernel module; in check mode only check whether it can be loaded.
-
-    :raises BackendError: the kernel does not have it.
-    """
+    """Load a kernel module; in check mode only check whether it can be loaded."""
     if os.path.exists(os.path.join(_SYS_MODULE, name)) or os.path.exists(_BUILT_IN[name]):
         return
     # by default the module creates a bond0 when it is loaded
@@ -82,10 +79,7 @@ def need_module(name: str, check_mode: bool) -> None:
 
 
 def need_files(packages: t.Mapping[str, str]) -> None:
-    """Check that the helpers of a network manager exist: file → package.
-
-    :raises BackendError: one is missing.
-    """
+    """Check that the helpers of a network manager exist: file → package."""
     lacking = sorted({package for path, package in packages.items() if not os.path.exists(path)})
     if lacking:
         raise BackendError(f"ifupdown requires {' and '.join(lacking)}.", hint=f"Install {' '.join(lacking)}; the network was not changed.")
@@ -147,10 +141,7 @@ def netplan_texts() -> dict[str, str]:
 
 
 def netplan_documents(texts: t.Mapping[str, str]) -> dict[str, t.Mapping[str, t.Any]]:
-    """Parse the files of netplan; every scalar is a string as written in the file.
-
-    :raises BackendError: Python has no YAML module, or a file is not valid YAML.
-    """
+    """Parse the files of netplan; every scalar is a string as written in the file."""
     yaml = _yaml()
     documents = {}
     for path, text in texts.items():
@@ -163,10 +154,7 @@ def netplan_documents(texts: t.Mapping[str, str]) -> dict[str, t.Mapping[str, t.
 
 
 def netplan_text(content: t.Any) -> str:
-    """Return the text of a netplan file.
-
-    :raises BackendError: Python has no YAML module.
-    """
+    """Return the text of a netplan file."""
     return _yaml().safe_dump(content, allow_unicode=True, sort_keys=False, width=float("inf"))
 
 

@@ -37,10 +37,7 @@ _VOLATILE = "/run/"
 
 
 def profiles(links: t.Mapping[str, Link], names: t.Sequence[str]) -> NmState:
-    """Return the active profiles of the links and their ports; links without a profile are omitted.
-
-    :raises CommandError: NetworkManager does not answer.
-    """
+    """Return the active profiles of the links and their ports; links without a profile are omitted."""
     wanted = set(names) | {port for name in names if name in links for port in links[name].ports}
     listed = run(["nmcli", "--terse", "--escape", "yes", "--fields", ",".join(_LIST), "connection", "show"], timeout=30).stdout
     found: dict[str, NmProfile] = {}

@@ -46,7 +46,6 @@ def start(change: Change, timeout: int, patience: float = 120) -> None:
     """Apply a change in a detached systemd unit and wait until it is active.
 
     :arg timeout: seconds after which the change is reverted unless it is confirmed.
-    :raises BackendError: systemd did not start the unit, the change could not be applied, or another run has started one.
     """
     # a second run must not replace the plan with which the first one returns to the old configuration
     with host_lock("network", _LOCK):
@@ -105,10 +104,7 @@ def wait_until_live(layout: Layout, patience: float) -> str | None:
 
 
 def confirm() -> bool:
-    """Make the change permanent; returns whether there was a change to confirm.
-
-    :raises FootprintError: the change was already reverted, cannot be made permanent, or the connection is not new.
-    """
+    """Make the change permanent; returns whether there was a change to confirm."""
     trial = current()
     if trial.state is None:
         return False

@@ -37,7 +37,6 @@ def change(layout: Layout, profiles: t.Mapping[str, Profile], texts: t.Mapping[s
     Aliases of the link (``eno1:0``) become more addresses of the device, whose name with that suffix could be too long.
 
     :arg texts: the files of ifupdown: path → text.
-    :raises RefusedError: ifupdown does not support the request.
     """
     for device in layout.devices:
         _check(device, texts, layout.paths)
@@ -94,10 +93,7 @@ def configured(text: str, name: str) -> bool:
 
 
 def _check(device: Device, texts: t.Mapping[str, str], paths: t.Mapping[str, str]) -> None:
-    """Check that no stanza of the device exists, and that its name contains the VLAN ID as ifupdown requires.
-
-    :raises RefusedError: one of both is violated.
-    """
+    """Check that no stanza of the device exists, and that its name contains the VLAN ID as ifupdown requires."""
     wanted = device.wanted
     for path, text in texts.items():
         if has_stanza(text, device.name):

@@ -51,7 +51,6 @@ def change(
 
     :arg documents: the effective files of netplan, parsed, in its order: path → content; ``texts`` are the unparsed ones.
     :arg to_yaml: returns the text of a file from its content.
-    :raises RefusedError: netplan does not support the request, or an entry applies to more than one link.
     """
     after = {path: copy.deepcopy(dict(content)) for path, content in documents.items()}
     own_path = next((path for path in after if os.path.basename(path) == _OWN_FILE), f"{_ETC}/{_OWN_FILE}")
@@ -157,10 +156,7 @@ def _matches(name: str, entry: t.Mapping[str, t.Any], link: Link) -> bool:
 
 
 def _place(layout: Layout, name: str, profile: Profile | None, documents: t.Mapping[str, _Document]) -> tuple[str, str] | None:
-    """Return kind and id of the entry of a link; ``None`` for a NIC without one.
-
-    :raises RefusedError: the link has several entries, or shares one with other links.
-    """
+    """Return kind and id of the entry of a link; ``None`` for a NIC without one."""
     link = layout.links[name]
     generated = re.match(r"\A10-netplan-(.+)\.network\Z", os.path.basename(profile.path or "")) if profile else None
     found: dict[tuple[str, str], list[t.Mapping[str, t.Any]]] = {}

@@ -22,10 +22,7 @@ _MODULES = {model_network.BOND: "bonding", model_network.VLAN: "8021q"}
 
 
 def missing(wanted: Wanted, links: t.Mapping[str, Link]) -> list[tuple[t.Any, str]]:
-    """Return the requested devices that do not exist, with their paths.
-
-    :raises RefusedError: an existing device of that name differs from the request.
-    """
+    """Return the requested devices that do not exist, with their paths."""
     return [(entry, path) for entry, path in places(wanted) if _is_missing(entry, path, links)]
 
 
@@ -33,8 +30,6 @@ def _is_missing(entry: t.Any, path: str, links: t.Mapping[str, Link]) -> bool:
     """Return whether the entry is missing; ``False`` if it exists and matches.
 
     Omitted options are not compared. A bridge may have more ports, for example those of guests.
-
-    :raises RefusedError: an existing device of that name differs.
     """
     link = links.get(entry.name)
     if link is None:
@@ -79,10 +74,7 @@ def _check_option(name: str, option: str, found: t.Any, wanted: t.Any, path: str
 
 
 def touched(wanted: Wanted, links: t.Mapping[str, Link]) -> tuple[str, ...]:
-    """Return the existing links that will be changed, after a check of each port.
-
-    :raises FootprintError: a port does not exist, belongs to another device or is not supported.
-    """
+    """Return the existing links that will be changed, after a check of each port."""
     entries = missing(wanted, links)
     made = {entry.name for entry, unused in entries}
     found: dict[str, None] = {}
@@ -103,7 +95,6 @@ def layout(wanted: Wanted, links: t.Mapping[str, Link], profiles: t.Mapping[str,
     """Plan the devices to create, from the bottom to the top.
 
     :arg profiles: the profiles of the links of :func:`touched`.
-    :raises FootprintError: addresses would be lost, or taken over by two devices.
     """
     entries = _from_the_bottom(missing(wanted, links))
     made = {entry.name: entry for entry, unused in entries}
@@ -187,10 +178,7 @@ def _check_port(entry: t.Any, port: str, where: str, links: t.Mapping[str, Link]
 
 
 def _from_the_bottom(entries: list[tuple[t.Any, str]]) -> list[tuple[t.Any, str]]:
-    """Sort the entries so that each follows its ports.
-
-    :raises InputError: they depend on each other.
-    """
+    """Sort the entries so that each follows its ports."""
     made = {entry.name for entry, unused in entries}
     done: dict[str, tuple[t.Any, str]] = {}
     while len(done) < len(entries):
@@ -254,10 +242,7 @@ def _check_losses(
     heirs: t.Mapping[str, str],
     links: t.Mapping[str, Link],
 ) -> None:
-    """Check that no address is lost, unless ``address: none`` is set.
-
-    :raises RefusedError: an address would be lost.
-    """
+    """Check that no address is lost, unless ``address: none`` is set."""
     for entry, path in entries:
         if isinstance(entry, Vlan):
             continue
@@ -286,10 +271,7 @@ def _lost(link: Link, saved: t.Sequence[Link]) -> list[str]:
 
 
 def _mtus(entries: list[tuple[t.Any, str]], links: t.Mapping[str, Link]) -> dict[str, int]:
-    """Return the MTU of each device that differs from the default: the requested one, else that of the ports.
-
-    :raises RefusedError: the MTU of a VLAN exceeds that of its link.
-    """
+    """Return the MTU of each device that differs from the default: the requested one, else that of the ports."""
     mtus: dict[str, int] = {}
     for entry, path in entries:
         lower = [mtus[port] if port in mtus else links[port].mtu if port in links else _USUAL_MTU for port in entry.ports]

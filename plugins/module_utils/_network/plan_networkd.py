@@ -31,8 +31,6 @@ def change(layout: Layout, profiles: t.Mapping[str, Profile]) -> Change:
     """Create files for the devices, with the configuration of the links they inherit from, and for the links.
 
     The files sort before those of the user, which are not edited, so removing them reverts the change.
-
-    :raises RefusedError: a file of the user sorts before them, or already assigns the link to a device.
     """
     files: dict[str, str] = {}
     for device in layout.devices:

@@ -43,10 +43,7 @@ _Words = tuple[str, ...]
 
 
 def change(layout: Layout, state: NmState) -> Change:
-    """Return the commands that apply, confirm and revert a layout.
-
-    :raises RefusedError: a profile cannot be copied, or a script would detach the ports of a bond.
-    """
+    """Return the commands that apply, confirm and revert a layout."""
     bond = next((name for name in (*(device.name for device in layout.devices), *layout.taken) if _is_bond(name, layout)), None)
     if bond and state.detaching_script:
         message = f"{state.detaching_script} detaches the ports of {bond} whenever NetworkManager changes one; the network was not changed."
@@ -116,10 +113,7 @@ def _taken(layout: Layout) -> dict[str, str]:
 
 
 def _ports(layout: Layout, state: NmState) -> dict[str, dict[str, str]]:
-    """Return the settings of each existing link that becomes a port, and of the ports of a bond that becomes a port.
-
-    :raises RefusedError: a link has no profile to copy.
-    """
+    """Return the settings of each existing link that becomes a port, and of the ports of a bond that becomes a port."""
     found = {}
     for name, master in _taken(layout).items():
         link, device = layout.links[name], layout.device(master)

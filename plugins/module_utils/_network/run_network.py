@@ -42,10 +42,7 @@ class NetworkResult:
 
 
 def bring(request: NetworkRequest, *, check_mode: bool, backend: t.Any = io_network, trial: t.Any = io_trial) -> NetworkResult:
-    """Start the change, or confirm a started one; changes nothing if all devices exist.
-
-    :raises FootprintError: invalid input, an unsupported network manager, or a reverted change.
-    """
+    """Start the change, or confirm a started one; changes nothing if all devices exist."""
     wanted = parse(request.bonds, request.vlans, request.bridges)
     if request.confirm_timeout < _SHORTEST:
         raise InputError(f"{request.confirm_timeout} s is too short for a confirmation.", "confirm_timeout", f"Use at least {_SHORTEST} seconds.")
@@ -106,10 +103,7 @@ def _profiles(wanted: Wanted, links: t.Mapping[str, Link], backend: t.Any) -> di
 
 
 def _one_manager(wanted: Wanted, links: t.Mapping[str, Link], profiles: t.Mapping[str, Profile], backend: t.Any) -> str:
-    """Return the network manager of the change. A link without configuration is assigned to that of the others.
-
-    :raises RefusedError: several managers, none, or an unmanaged link with addresses.
-    """
+    """Return the network manager of the change. A link without configuration is assigned to that of the others."""
     by_manager: dict[str, list[str]] = {}
     paths = plan_network.port_paths(wanted, links)
     for name, profile in profiles.items():

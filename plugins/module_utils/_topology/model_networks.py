@@ -38,10 +38,7 @@ class Network(t.NamedTuple):
 
 
 def parse_networks(value: t.Any, path: str = NETWORKS) -> dict[str, Network]:
-    """Return the networks by name.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Return the networks by name."""
     found: dict[str, Network] = {}
     for name, entry in model_fields.mapping(value, path, "Write each network as NAME: {cidr: 192.0.2.0/24}.").items():
         here = f"{path}.{name}"
@@ -57,10 +54,7 @@ def parse_networks(value: t.Any, path: str = NETWORKS) -> dict[str, Network]:
 
 
 def prefix(value: t.Any, path: str) -> Prefix:
-    """Return a network in CIDR notation.
-
-    :raises InputError: any other value, and an address that has bits of hosts.
-    """
+    """Return a network in CIDR notation."""
     hint = "Write the network with its prefix length, e.g. 192.0.2.0/24."
     if not isinstance(value, str) or "/" not in value:
         raise InputError("is missing." if value is None else f"{shown(value)} is not a network.", path, hint)

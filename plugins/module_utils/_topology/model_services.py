@@ -112,10 +112,7 @@ _ONCE_KEYS = ("name", "tasks_from", "when", "depends")
 
 
 def parse_services(value: t.Any, path: str = "services") -> dict[str, Service]:
-    """Return all services by name: the built-in ones, changed and extended by the declared ones.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Return all services by name: the built-in ones, changed and extended by the declared ones."""
     services = dict(BUILT_IN)
     entries = mapping(value, path, "Write each service as NAME: {role: NAMESPACE.COLLECTION.ROLE}.")
     for name, entry in entries.items():
@@ -129,10 +126,7 @@ def parse_services(value: t.Any, path: str = "services") -> dict[str, Service]:
 
 
 def names_of(value: t.Any, path: str) -> tuple[str, ...]:
-    """Return a list of names without duplicates; a single name is accepted.
-
-    :raises InputError: the value is not a list of names.
-    """
+    """Return a list of names without duplicates; a single name is accepted."""
     names = [value] if isinstance(value, str) else value or []
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) and name for name in names):
         raise InputError(f"expected a list of names, got {value!r}.", path, "Write a list of names, e.g. [database, rpc].")

@@ -59,7 +59,6 @@ def parse_topology(value: t.Mapping[str, t.Any]) -> Topology:
     """Parse a topology from its options.
 
     :arg value: the options by name; missing ones are empty.
-    :raises InputError: with the path of the invalid value and a hint.
     """
     services = model_services.parse_services(value.get("services"))
     roles = _roles(value.get("roles"), services)

@@ -47,7 +47,6 @@ def member_address(host: str, own: t.Mapping[str, t.Any], variable: str) -> str:
     It is the variable, else the address of the host in the network of the service, else ``ansible_host``, else the name of the host.
 
     :arg own: the variables of the host.
-    :raises InputError: the host has no address in the network of the service.
     """
     return str(own.get(variable) or _in_network(host, own, variable) or own.get("ansible_host") or host)
 
@@ -97,7 +96,6 @@ def target(name: str, services: t.Mapping[str, Service], consumer: str | None = 
 
     :arg name: name of a service or of its frontend.
     :arg consumer: the service that uses it, whose ``mapping`` applies.
-    :raises InputError: an unknown name.
     """
     if consumer is not None and consumer not in services:
         raise InputError(f"unknown service {consumer!r}.", "consumer", did_you_mean(consumer, services, f"Use one of {known(services)}."))
@@ -126,8 +124,6 @@ def addresses(service: Service, members: t.Sequence[str], edge: Edge, wish: Wish
     """Return the addresses in the requested form.
 
     :arg members: addresses of the service's members.
-    :raises RefusedError: an external address is requested without a TLS frontend.
-    :raises InputError: a service without a host, or without a port.
     """
     front = frontend(service, edge, wish.external)
     if front is not None:

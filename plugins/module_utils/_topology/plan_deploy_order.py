@@ -63,10 +63,7 @@ def members(service: Service, groups: t.Mapping[str, t.Sequence[str]], chosen: s
 
 
 def witnesses_of(service: Service, hosts: t.Sequence[str], witnesses: t.Sequence[str]) -> tuple[str, ...]:
-    """Return the witnesses that are members of a service as well: those that make its number of votes odd, and those that leave.
-
-    :arg hosts: its other members.
-    """
+    """Return the witnesses that are members of a service as well: those that make its number of votes odd, and those that leave."""
     more = tuple(host for host in witnesses if host not in hosts)
     decide = (len(hosts) + len(more)) % 2 or service.leaving
     return more if service.witnessed and len(more) < len(hosts) and decide else ()
@@ -86,7 +83,6 @@ def components(value: t.Any, services: t.Mapping[str, Service], path: str = "com
     """Return the real services requested by name.
 
     :arg value: a list, or names separated by commas or blanks.
-    :raises InputError: an unknown name.
     """
     value = re.split(r"[\s,]+", value.strip(" \t\n,")) if isinstance(value, str) else value
     found = names_of([name for name in value if name] if isinstance(value, list) else value, path)
@@ -125,10 +121,7 @@ def _steps_of(service: Service, names: t.Sequence[str], services: t.Mapping[str,
 
 
 def order(steps: Graph, path: str = "services") -> list[str]:
-    """Sort steps after their dependencies; independent steps keep the order of their declaration.
-
-    :raises InputError: a dependency cycle, which is listed completely.
-    """
+    """Sort steps after their dependencies; independent steps keep the order of their declaration."""
     places = {step: place for place, step in enumerate(steps)}
     sorter = graphlib.TopologicalSorter({step: [need for need in needs if need in steps] for step, needs in steps.items()})
     try:
@@ -175,7 +168,6 @@ def plan(
     :arg with_dependencies: also deploy their dependencies, which must otherwise be deployed already.
     :arg chosen: service → the group set by its variable ``SERVICE_group``.
     :arg cloud: whether controllers have the services of the cloud.
-    :raises InputError: a dependency cycle, or a requested service without a host.
     """
     steps = graph(services)
     ordered = order(steps)

@@ -76,7 +76,6 @@ def variables(settings: Settings, touched: Settings, known: t.Mapping[str, Servi
 
     :arg settings: all layers merged.
     :arg touched: the layers written by the operator; other values remain defaults of the role.
-    :raises InputError: a name that is not valid for a variable, or that the inventory plugin uses.
     """
     result: dict[str, t.Any] = {}
     for key, value in touched.items():

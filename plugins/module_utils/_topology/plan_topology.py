@@ -21,7 +21,6 @@ class Candidate:
     """A host to which the topology may apply, server or VM.
 
     :arg roles: its roles without the topology.
-    :arg path: path of these roles, for messages.
     """
 
     name: str
@@ -71,8 +70,6 @@ def resolve(
 
     :arg hosts: in the order in which replicas are assigned.
     :arg components: defaults of the services' roles, without their prefix; those of declared services are in the topology.
-    :raises InputError: more replicas than nodes, a role and a service with the same name, invalid settings.
-    :raises RefusedError: the role compute on a VM.
     """
     roles = {host.name: roles_of(topology, host.name, host.roles) for host in hosts}
     for host in hosts:
@@ -205,3 +202,26 @@ def _stronger(key: str, other: str) -> str:
     if key[-1:].isalnum() and better > other:
         return f" Write the key as {better}."
     return f" Take the value out of {other}, or write the key so that it comes last."
+
+
+def check_environments(environments: t.Mapping[str, t.Mapping[str, t.Sequence[str]]]) -> None:
+    """Reject two environments with exclusive services on the same host.
+
+    Such a service uses ports, files and variables of the host, so even two different ones would get each other's settings.
+
+    :arg environments: environment → host → its exclusive services on this host.
+    """
+    owners: dict[str, tuple[str, str]] = {}
+    for environment, hosts in environments.items():
+        for host, services in hosts.items():
+            if not services:
+                continue
+            there, service = owners.setdefault(host, (environment, services[0]))
+            if there != environment:
+                both = [one for one in environments[there][host] if one in services]
+                mine, theirs = (both[0], both[0]) if both else (services[0], service)
+                raise RefusedError(
+                    f"{theirs} of {there} and {mine} of {environment} cannot share the host {host}.",
+                    f"nodes of {environment}",
+                    "Assign them to different hosts or VMs, or set exclusive: false below services if the service can run twice on a host.",
+                )

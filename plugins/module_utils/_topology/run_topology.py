@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_roles import wants_nested
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import plan_names
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory.run_inventory import Host, Inventory, Server
-from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_topology, plan_environments, plan_layers, plan_topology
+from ansible_collections.reduced.footprint.plugins.module_utils._topology import model_topology, plan_layers, plan_topology
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_networks import NETWORKS
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import BUILT_IN, names_of, real
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_topology import KEYS, Topology
@@ -60,7 +60,6 @@ def parse(own: t.Mapping[str, t.Any], included: t.Sequence[tuple[str, t.Any]] = 
     """Parse the topology of a file merged over the files it includes.
 
     :arg included: name and content of each included file; later ones win, the file itself wins over all.
-    :raises InputError: with the path of the invalid value.
     """
     contents = []
     for name, content in included:
@@ -111,7 +110,6 @@ def check_names(
 def check_vms(topology: Topology, inventory: Inventory, servers: t.Collection[str], hosts: t.Collection[str], problems: Problems) -> None:
     """Check the roles of the VMs of some servers, and the servers that their details name.
 
-    :arg servers: names of the servers of the file itself.
     :arg hosts: names of the servers of all sources that were read.
     :arg problems: collects an error for each unknown name, with the most similar known one.
     """
@@ -149,8 +147,6 @@ def lay(
     :arg others: hosts of earlier inventory sources.
     :arg environment: name of the environment, by default that of the cluster.
     :arg own_groups: prefix the names of groups with the name of the environment.
-    :raises InputError: an invalid value, e.g. more replicas than nodes, with its path.
-    :raises RefusedError: the role compute on a VM, or two environments on one host.
     """
     if environment and not _ENVIRONMENT.match(environment):
         raise InputError(f"{environment!r} is not a valid environment name.", "environment", "Use letters, digits, dots, hyphens and underscores.")
@@ -232,7 +228,7 @@ def _check_environments(name: str, own_groups: bool, topology: Topology, resolve
             "Use the file of one environment at a time, or set own_groups: true in each.",
         )
     mine = {one.name: [service for service in one.services if topology.services[service].exclusive] for one in resolved.hosts.values()}
-    plan_environments.check_environments({**environments, name: mine})
+    plan_topology.check_environments({**environments, name: mine})
 
 
 def known(name: str, variables: t.Mapping[str, t.Any], groups: t.Sequence[str]) -> Known:

@@ -68,7 +68,6 @@ def parse(given: t.Mapping[str, t.Any]) -> Answers:
     """Parse the answers.
 
     :arg given: the variables of the playbook ``init``, without their prefix, and ``expert_mode``.
-    :raises InputError: invalid answers, all in one error.
     """
     problems = Problems()
     servers = [problems.call(_machine, one, f"init_servers[{index}]") for index, one in enumerate(given["servers"])]
@@ -95,20 +94,14 @@ def parse(given: t.Mapping[str, t.Any]) -> Answers:
 
 
 def check_free(answers: Answers, address: str, whose: str) -> None:
-    """Refuse an address that is in use within the range.
-
-    :raises InputError: it is.
-    """
+    """Refuse an address that is in use within the range."""
     if answers.first <= ipaddress.IPv4Address(address) <= answers.last:
         message = f"contains {address}, which is in use by {whose}."
         raise InputError(message, "init_addresses", "Give a range of which no address is in use; DHCP must not give them to others either.")
 
 
 def addresses(answers: Answers) -> dict[str, str]:
-    """Return the addresses of the range by their use: :data:`VIRTUAL`, the names of VMs, :data:`TEMPORARY`, and the first of :data:`FLOATING`.
-
-    :raises InputError: the range has too few.
-    """
+    """Return the addresses of the range by their use: :data:`VIRTUAL`, the names of VMs, :data:`TEMPORARY`, and the first of :data:`FLOATING`."""
     cloud = answers.wanted == CLOUD
     uses = [*([VIRTUAL] if answers.vms == CONTROLLERS else []), *answers.vms, *([TEMPORARY] if answers.source else []), *([FLOATING] if cloud else [])]
     needed, size = len(uses) + (_MORE_FLOATING if cloud else 0), int(answers.last) - int(answers.first) + 1

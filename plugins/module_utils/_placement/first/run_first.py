@@ -23,7 +23,6 @@ def machines(given: t.Mapping[str, t.Any]) -> list[dict[str, t.Any]]:
     """Return the machines to inspect, as arguments of the module ``add_host``.
 
     :arg given: the answers, see :func:`model_answers.parse`.
-    :raises InputError: invalid answers.
     """
     answers = model_answers.parse(given)
     common = plan_files.connection(answers)
@@ -35,7 +34,6 @@ def write(given: t.Mapping[str, t.Any], results: t.Sequence[t.Mapping[str, t.Any
 
     :arg given: the answers, and the ``directory`` of the files.
     :arg results: of the module ``setup`` in a loop over the machines.
-    :arg check: write nothing.
     :arg diff: show how files that exist differ.
     :raises FootprintError: a machine does not answer, the VMs do not fit, an address is in use, or a file cannot be written. Nothing was written before.
     """

@@ -87,11 +87,7 @@ def _shown_server(server: t.Any) -> t.Any:
 
 
 def plan_footprint(request: PlanRequest) -> PlanResult:
-    """Plan the footprint.
-
-    :raises InputError: an invalid value, with its path.
-    :raises RefusedError: the role compute in a VM without nested virtualisation.
-    """
+    """Plan the footprint."""
     vms, wanted = request.vms, request.wanted
     table = None
     if request.profile is not None:
@@ -106,18 +102,8 @@ def plan_footprint(request: PlanRequest) -> PlanResult:
             raise InputError("is mutually exclusive with wanted.", "profile", "Give one of the two.")
         else:
             wanted = plan_profiles.wanted_servers(request.profile)
-    policy = parse_placement_policy(
-        memory_reserve=request.memory_reserve,
-        vcpu_ratio=request.vcpu_ratio,
-        pool_reserve=request.pool_reserve,
-        thin_ratio=request.thin_ratio,
-        pool=request.pool,
-        quorum_roles=request.quorum_roles,
-        apart_roles=request.apart_roles,
-        strict_groups=request.strict_groups,
-        allow_moves=request.allow_moves,
-        ha_required=request.ha_required,
-    )
+    # its parameters have the names of the options
+    policy = parse_placement_policy(**{name: getattr(request, name) for name in parse_placement_policy.__kwdefaults__})
     question = parse_question(request.cluster, request.servers, vms, parse_wanted(wanted), policy, request.current)
     report = build_report(plan_placement(question))
     report["services"] = [dataclasses.asdict(service) for service in table or ()]

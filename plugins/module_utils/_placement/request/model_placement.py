@@ -10,7 +10,7 @@ import dataclasses
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, kind_of
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, Unique, kind_of
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_json_text import parse_json
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import parse_size
@@ -143,10 +143,7 @@ def parse_placement_policy(
     allow_moves: bool = True,
     ha_required: bool = False,
 ) -> PlacementPolicy:
-    """Parse the policy.
-
-    :raises InputError: an invalid value, with its path.
-    """
+    """Parse the policy."""
     ratio = parse_ratio(thin_ratio, "thin_ratio", "Write the total size of disks per capacity of a pool, e.g. 1.5.")
     if ratio < 1:
         raise InputError(f"{thin_ratio} is less than 1.", "thin_ratio", "Set at least 1. To keep space free, use pool_reserve.")
@@ -167,10 +164,7 @@ _MOST_COUNT = 10000
 
 
 def parse_wanted(value: t.Any, path: str = "wanted") -> tuple[WantedServer, ...]:
-    """Parse requests for physical servers; ``count: 3`` of an entry requests ``NAME-1`` to ``NAME-3``.
-
-    :raises InputError: an invalid value, with its path.
-    """
+    """Parse requests for physical servers; ``count: 3`` of an entry requests ``NAME-1`` to ``NAME-3``."""
     found: list[WantedServer] = []
     for index, entry in enumerate(as_list(value, path)):
         found.extend(_parse_wanted(entry, f"{path}[{index}]"))
@@ -208,10 +202,7 @@ def _parse_wanted(entry: t.Any, path: str) -> t.Iterator[WantedServer]:
 
 
 def as_list(value: t.Any, path: str) -> list[t.Any]:
-    """Return a list from a list, a mapping by name, or either as JSON text; ``None`` and ``""`` are an empty list.
-
-    :raises InputError: any other type.
-    """
+    """Return a list from a list, a mapping by name, or either as JSON text; ``None`` and ``""`` are an empty list."""
     if isinstance(value, str):
         if not value.strip():
             return []
@@ -229,10 +220,7 @@ def as_list(value: t.Any, path: str) -> list[t.Any]:
 
 
 def parse_names(value: t.Any, path: str) -> tuple[str, ...]:
-    """Parse a list of names, or one name.
-
-    :raises InputError: any other type, or an invalid name.
-    """
+    """Parse a list of names, or one name."""
     if value is None or value == "":
         return ()
     if isinstance(value, (str, int)):
@@ -244,10 +232,7 @@ def parse_names(value: t.Any, path: str) -> tuple[str, ...]:
 
 
 def parse_count(value: t.Any, path: str, most: int, hint: str, least: int = 1) -> int:
-    """Parse an integer, also as text.
-
-    :raises InputError: not an integer, or out of range.
-    """
+    """Parse an integer, also as text."""
     if isinstance(value, str) and value.strip().isdecimal():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
@@ -258,10 +243,7 @@ def parse_count(value: t.Any, path: str, most: int, hint: str, least: int = 1) -
 
 
 def parse_ratio(value: t.Any, path: str, hint: str) -> float:
-    """Parse a number above 0 and at most 1000.
-
-    :raises InputError: not a number, or out of range.
-    """
+    """Parse a number above 0 and at most 1000."""
     try:
         ratio = float(value) if not isinstance(value, bool) else 0.0
     except (TypeError, ValueError) as error:
@@ -272,20 +254,14 @@ def parse_ratio(value: t.Any, path: str, hint: str) -> float:
 
 
 def parse_bytes(value: t.Any, path: str, default_unit: str = "GiB") -> int:
-    """Parse a size in bytes, which may be 0.
-
-    :raises InputError: not a size.
-    """
+    """Parse a size in bytes, which may be 0."""
     if not isinstance(value, bool) and _NOTHING.match(str(value)):
         return 0
     return parse_size(value, default_unit, path)
 
 
 def parse_mib(value: t.Any, path: str) -> int:
-    """Parse a size of memory, in MiB, rounded down.
-
-    :raises InputError: not a size, or not between 1 MiB and 1 PiB.
-    """
+    """Parse a size of memory, in MiB, rounded down."""
     size = parse_size(value, "GiB", path) >> 20
     if not 1 <= size <= 1 << 30:
         raise InputError(f"{value!r} is not between 1 MiB and 1 PiB.", path, "A number without unit is in GiB; add another unit if needed.")
@@ -293,10 +269,7 @@ def parse_mib(value: t.Any, path: str) -> int:
 
 
 def one_of(entry: t.Mapping[str, t.Any], keys: t.Sequence[str], path: str, convert: t.Callable[[t.Any, str], t.Any]) -> t.Any:
-    """Return the value of the first of several alternative keys, ``None`` if none is given.
-
-    :raises InputError: two of the keys have different values.
-    """
+    """Return the value of the first of several alternative keys, ``None`` if none is given."""
     found = [(key, convert(entry[key], f"{path}.{key}")) for key in keys if entry.get(key) is not None]
     for key, value in found[1:]:
         if value != found[0][1]:
@@ -305,12 +278,7 @@ def one_of(entry: t.Mapping[str, t.Any], keys: t.Sequence[str], path: str, conve
 
 
 def refuse_duplicates(named: t.Iterable[tuple[str, str]], hint: str) -> None:
-    """Refuse a name that is used twice.
-
-    :raises InputError: a duplicate name, with the path of the second use.
-    """
-    seen: dict[str, str] = {}
+    """Refuse a name that is used twice."""
+    unique = Unique()
     for name, path in named:
-        first = seen.setdefault(name, path)
-        if first != path:
-            raise InputError(f"{name!r} is already used at {first}.", path, hint)
+        unique.check(name, path, hint)

@@ -81,7 +81,6 @@ def parse_question(
     :arg servers: list of mappings, mapping by name, or JSON text.
     :arg vms: VM details that are in no server's list yet.
     :arg current: VM id → name of its current server; overrides the servers.
-    :raises InputError: an invalid value, with its path.
     """
     cluster = parse_name(cluster, "cluster")
     found: list[PlanServer] = []

@@ -76,10 +76,7 @@ PROFILES = (REDUCED, *TABLES)
 
 
 def services(profile: str) -> tuple[Service, ...]:
-    """Return the table of a profile, empty for ``reduced``.
-
-    :raises InputError: an unknown profile.
-    """
+    """Return the table of a profile, empty for ``reduced``."""
     if profile not in PROFILES:
         raise InputError(f"{profile!r} is not a valid profile.", "profile", f"Use one of {', '.join(PROFILES)}.")
     return TABLES.get(profile, ())

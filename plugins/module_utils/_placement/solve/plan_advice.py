@@ -15,7 +15,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_VIRT, ROLE_WITNESS, HostCapacity, HostFacts
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_losses import GRADES
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import QUORUM, PlacementQuestion, PlanServer
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_exact import refine
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_placement import Placement, pose
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, UNMEASURED, Problem, State
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_reasons import listing
@@ -24,7 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve
 # For larger problems (VMs × servers) only an additional server is advised.
 _SMALL = 240
 _MOST_SERVERS = 8
-_NODES = 200
+_TRIALS = 20000
 _MEMORY_STEP = 256
 _RATIO_STEP = 0.25
 _UNLIMITED = 10**9
@@ -96,8 +95,7 @@ def witness_advice(placement: Placement) -> tuple[str, ...]:
 
 
 def _solve(problem: Problem) -> State:
-    state = search(problem)
-    return refine(problem, state, _NODES) if state.unplaced else state
+    return search(problem, _TRIALS)
 
 
 def _grade(state: State) -> str:

@@ -16,10 +16,9 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_COMPUTE, ROLE_VIRT, ROLE_WITNESS
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import PlacementQuestion
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_exact import NODES, refine
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_matching import Match, match_servers
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, Problem, State
-from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_search import search
+from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_search import TRIALS, search
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,15 +46,14 @@ class Placement:
         return {vm.details.id: servers[server].name for vm, server in zip(self.question.vms, self.place) if server != NOWHERE}
 
 
-def plan_placement(question: PlacementQuestion, nodes: int = NODES) -> Placement:
+def plan_placement(question: PlacementQuestion, trials: int = TRIALS) -> Placement:
     """Assign whole servers to requests, and place the VMs.
 
-    :arg nodes: maximum number of nodes to examine in the search for a better placement.
-    :raises RefusedError: the role compute in a VM without nested virtualisation, or the role witness in a VM.
+    :arg trials: maximum number of servers to examine in the search for a better placement.
     """
     refuse_roles(question)
     matches, problem = pose(question)
-    return Placement(question, problem, refine(problem, search(problem), nodes), matches)
+    return Placement(question, problem, search(problem, trials), matches)
 
 
 def pose(question: PlacementQuestion) -> tuple[tuple[Match, ...], Problem]:
@@ -68,10 +66,7 @@ def pose(question: PlacementQuestion) -> tuple[tuple[Match, ...], Problem]:
 
 
 def refuse_roles(question: PlacementQuestion) -> None:
-    """Refuse the role compute in a VM without ``nested: true``, and the role witness in any VM of the servers it votes about.
-
-    :raises RefusedError: with the name of the VM.
-    """
+    """Refuse the role compute in a VM without ``nested: true``, and the role witness in any VM of the servers it votes about."""
     for vm in question.vms:
         if ROLE_WITNESS in vm.details.roles:
             raise RefusedError(

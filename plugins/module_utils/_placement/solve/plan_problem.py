@@ -124,10 +124,7 @@ class Problem:
         }
 
     def _reserve_copies(self, index_of: t.Mapping[str, int], default_pool: str) -> None:
-        """Take the space of copies from the pools of the standbys.
-
-        :raises CapacityError: a pool is too small.
-        """
+        """Take the space of copies from the pools of the standbys."""
         for vm in self.vms:
             standby = vm.details.standby
             if standby is None:

@@ -2,60 +2,107 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Find a good placement quickly: keep placed VMs, place the others, improve the result.
+"""Find a good placement: keep placed VMs, place the others, then remove a few VMs and place them again, many times ("ruin and recreate").
 
-Budgets count evaluations, not seconds, so that the same question has the same answer on every machine.
+Budgets count trials, not seconds, and the random numbers are the same in each run, so the same question has the same answer on every machine.
 """
 
 from __future__ import annotations
 
+import random
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.request.model_placement import QUORUM, SPREAD
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.solve.plan_problem import NOWHERE, Problem, State
 
-# Number of servers to examine, each a microsecond; trying a placement counts as ten.
-_BUDGET = 300000
-_BUDGET_TRADES = 40000
+# Number of servers to examine for a VM, each a microsecond or two.
+TRIALS = 200000
+_MOST_REMOVED = 6
+_MOST_SERVERS = 24
+# How often a VM is placed on any server that has room instead of the best one.
+_ANY_SERVER = 0.1
 
 
-def search(problem: Problem) -> State:
-    """Return the best placement that the heuristics find."""
+def search(problem: Problem, trials: int = TRIALS) -> State:
+    """Return the best placement that was found."""
     state = construct(problem)
-    improve(state)
-    if state.unplaced:
-        # filling servers one after the other causes less fragmentation; starting with small VMs places more of them
-        for options in ({"tight": True}, {"tight": True, "small_first": True}):
-            other = construct(problem, **options)
-            improve(other)
-            if other.cost() < state.cost():
-                state = other
-            if not state.unplaced:
-                break
+    cost = best = state.cost()
+    found, draw, idle = list(state.place), random.Random(0), 0
+    while trials > 0 and problem.servers and idle < 200 + 40 * len(problem.vms):
+        before = {vm: state.place[vm] for vm in _some(state, draw)}
+        _replace(state, dict.fromkeys(before, NOWHERE))
+        trials -= 1 + _insert(state, list(before), draw)
+        after = state.cost()
+        if after > cost:
+            _replace(state, before)
+            idle += 1
+            continue
+        cost, idle = after, idle + 1
+        if cost < best:
+            best, found, idle = cost, list(state.place), 0
+    _replace(state, dict(enumerate(found)))
     return state
 
 
-def construct(problem: Problem, *, small_first: bool = False, tight: bool = False) -> State:
-    """Keep every VM on its current server if possible, then place the others.
+def _some(state: State, draw: random.Random) -> list[int]:
+    """Return VMs to place again: any, or those of two servers; and a few without a server."""
+    everything = range(len(state.place))
+    missing = [vm for vm in everything if state.place[vm] == NOWHERE] if state.unplaced else []
+    pool = [vm for unused in range(2) for vm in sorted(_any(state.on, draw))] if draw.random() < 0.6 else everything
+    chosen = {_any(pool, draw) for unused in range(1 + int(draw.random() * _MOST_REMOVED)) if pool}
+    return sorted(chosen.union(_any(missing, draw) for unused in range(4) if missing))
 
-    :arg small_first: start with the small VMs instead of the difficult ones.
-    :arg tight: fill servers up instead of spreading the load, regardless of groups.
-    """
+
+def _any(values: t.Sequence[t.Any], draw: random.Random) -> t.Any:
+    return values[int(draw.random() * len(values))]
+
+
+def _replace(state: State, places: t.Mapping[int, int]) -> None:
+    for vm in places:
+        if state.place[vm] != NOWHERE:
+            state.take(vm)
+    for vm, server in places.items():
+        if server != NOWHERE:
+            state.put(vm, server)
+
+
+def _insert(state: State, vms: list[int], draw: random.Random) -> int:
+    """Place VMs one after the other, in any order or the largest or smallest first; return the number of servers that were examined."""
+    sign, examined = (0, 0, -1, 1)[int(draw.random() * 4)], 0
+    for unused, vm in sorted((sign * state.problem.memory[vm] + draw.random(), vm) for vm in vms):
+        eligible: t.Sequence[int] = state.problem.eligible[vm]
+        if len(eligible) > _MOST_SERVERS:
+            eligible = sorted({_any(eligible, draw) for unused in range(_MOST_SERVERS)})
+        examined += len(eligible)
+        fitting = [server for server in eligible if state.fits(vm, server)]
+        if fitting and draw.random() < _ANY_SERVER:
+            state.put(vm, _any(fitting, draw))
+        elif fitting:
+            examined += 2 * len(fitting)
+            state.put(vm, min((_cost_with(state, vm, server), server) for server in fitting)[1])
+    return examined
+
+
+def _cost_with(state: State, vm: int, server: int) -> t.Any:
+    state.put(vm, server)
+    cost = state.cost()
+    state.take(vm)
+    return cost
+
+
+def construct(problem: Problem) -> State:
+    """Keep every VM on its current server if possible, then place the others, the difficult ones first."""
     state = State(problem)
     kept = [vm for vm in range(len(problem.vms)) if problem.current[vm] != NOWHERE and problem.current[vm] in problem.eligible[vm]]
     for vm in sorted(kept, key=lambda vm: (problem.pinned[vm] == NOWHERE, -problem.move_cost[vm], problem.memory[vm], vm)):
         if state.fits(vm, problem.current[vm]):
             state.put(vm, problem.current[vm])
     rest = [vm for vm in range(len(problem.vms)) if state.place[vm] == NOWHERE]
-    for vm in sorted(rest, key=(lambda vm: (problem.memory[vm], vm)) if small_first else _difficulty(problem)):
+    for vm in sorted(rest, key=_difficulty(problem)):
         fitting = [server for server in problem.eligible[vm] if state.fits(vm, server)]
         if fitting:
-            state.put(vm, min(fitting, key=(lambda server: (_room(state, server), server)) if tight else _burden(state, vm)))
+            state.put(vm, min(fitting, key=_burden(state, vm)))
     return state
-
-
-def _room(state: State, server: int) -> int:
-    return state.problem.memory_limit[server] - state.memory[server]
 
 
 def _difficulty(problem: Problem) -> t.Callable[[int], t.Any]:
@@ -84,155 +131,3 @@ def _burden(state: State, vm: int) -> t.Callable[[int], t.Any]:
         return (apart, spread, (2 * state.memory[server] + problem.memory[vm]) * problem.weight[server], server)
 
     return key
-
-
-class _Budget:
-    """The remaining number of placements to examine."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def spend(self, amount: int = 10) -> bool:
-        """Spend an amount, and return whether it was available."""
-        self.left -= amount
-        return self.left >= 0
-
-
-def improve(state: State) -> None:
-    """Improve the placement until no single step makes it better."""
-    problem = state.problem
-    budget, trades = _Budget(_BUDGET), _Budget(_BUDGET_TRADES)
-    while budget.left > 0:
-        before = state.cost()
-        while state.unplaced > 1 and _trade(state, trades):
-            pass
-        for vm in [vm for vm in range(len(problem.vms)) if state.place[vm] == NOWHERE]:
-            if not _move(state, vm, budget):
-                _make_room(state, vm, budget)
-        for vm in range(len(problem.vms)):
-            if state.place[vm] != NOWHERE and not _move(state, vm, budget):
-                _swap(state, vm, budget)
-        if state.cost() == before:
-            return
-
-
-def _move(state: State, vm: int, budget: _Budget) -> bool:
-    """Move a VM to the server with the lowest cost; return whether it was moved."""
-    here = state.place[vm]
-    before = state.cost()
-    best = (before, here)
-    if here != NOWHERE:
-        state.take(vm)
-    for server in state.problem.eligible[vm]:
-        if not budget.spend(1):
-            break
-        if server == here or not state.fits(vm, server):
-            continue
-        budget.spend()
-        state.put(vm, server)
-        cost = state.cost()
-        if cost < best[0]:
-            best = (cost, server)
-        state.take(vm)
-    if best[1] != NOWHERE:
-        state.put(vm, best[1])
-    return best[1] != here
-
-
-def _swap(state: State, vm: int, budget: _Budget) -> bool:
-    """Swap two VMs if that lowers the cost; return whether they were swapped."""
-    problem = state.problem
-    here = state.place[vm]
-    before = state.cost()
-    for there in problem.eligible[vm]:
-        if there == here:
-            continue
-        for other in sorted(state.on[there]):
-            if here not in problem.eligible[other]:
-                continue
-            if not budget.spend():
-                return False
-            state.take(vm)
-            state.take(other)
-            if state.fits(vm, there):
-                state.put(vm, there)
-                if state.fits(other, here):
-                    state.put(other, here)
-                    if state.cost() < before:
-                        return True
-                    state.take(other)
-                state.take(vm)
-            state.put(vm, here)
-            state.put(other, there)
-    return False
-
-
-def _trade(state: State, budget: _Budget) -> bool:
-    """Replace a large VM by several small ones that have no server; return whether there was one.
-
-    A VM that is already on a server is never replaced.
-    """
-    problem = state.problem
-    missing = sorted((vm for vm in range(len(problem.vms)) if state.place[vm] == NOWHERE), key=lambda vm: (problem.memory[vm], vm))
-    if len(missing) < 2:
-        return False
-    least = problem.memory[missing[0]] + problem.memory[missing[1]]
-    roomy = sorted(range(len(problem.servers)), key=lambda server: (state.memory[server] - problem.memory_limit[server], server))
-    for server in roomy:
-        free = problem.memory_limit[server] - state.memory[server]
-        for large in sorted(state.on[server], key=lambda vm: (-problem.memory[vm], vm)):
-            if problem.memory[large] + free < least:
-                break
-            if problem.current[large] != NOWHERE:
-                continue
-            if not budget.spend(10 + len(missing)):
-                return False
-            before = state.cost()
-            state.take(large)
-            filled = []
-            for vm in missing:
-                if server in problem.eligible[vm] and state.fits(vm, server):
-                    state.put(vm, server)
-                    filled.append(vm)
-            if state.cost() < before:
-                return True
-            for vm in filled:
-                state.take(vm)
-            state.put(large, server)
-    return False
-
-
-def _make_room(state: State, vm: int, budget: _Budget) -> bool:
-    """Move one VM away so that another one fits; return whether it was possible."""
-    problem = state.problem
-    before = state.cost()
-    best: tuple[t.Any, int, int, int] | None = None
-    for server in problem.eligible[vm]:
-        if problem.memory[vm] > problem.memory_limit[server] or problem.vcpus[vm] > problem.vcpu_limit[server]:
-            continue
-        for other in sorted(state.on[server]):
-            if not budget.spend():
-                break
-            state.take(other)
-            if state.fits(vm, server):
-                state.put(vm, server)
-                for elsewhere in problem.eligible[other]:
-                    if not budget.spend(1):
-                        break
-                    if elsewhere == server or not state.fits(other, elsewhere):
-                        continue
-                    budget.spend()
-                    state.put(other, elsewhere)
-                    cost = state.cost()
-                    if cost < before and (best is None or cost < best[0]):
-                        best = (cost, server, other, elsewhere)
-                    state.take(other)
-                state.take(vm)
-            state.put(other, server)
-    if best is None:
-        return False
-    unused, server, other, elsewhere = best
-    state.take(other)
-    state.put(vm, server)
-    state.put(other, elsewhere)
-    return True

@@ -90,7 +90,6 @@ def drivers(needed: str) -> t.Iterator[io_domains.DomainHost]:
     """Connect to each driver of this host; one that cannot be connected to is not there, unless it is the needed one.
 
     :arg needed: the URI of a VM. What a connected driver does not answer is unknown, never nothing.
-    :raises BackendError: the needed driver does not answer.
     """
     for uri in sorted({needed, *io_domains.DRIVER_URIS.values()}):
         try:

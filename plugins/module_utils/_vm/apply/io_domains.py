@@ -81,7 +81,6 @@ class DomainHost:
     """One open connection. Use as a context manager.
 
     :arg uri: URI of the driver, e.g. ``qemu:///system``.
-    :raises BackendError: libvirt for Python is missing, or the daemon does not answer.
     """
 
     def __init__(self, uri: str) -> None:
@@ -221,9 +220,6 @@ class DomainHost:
 
         A paused or suspended domain is resumed first, so that it can react. The remains of a crashed
         domain are destroyed immediately.
-
-        :arg timeout: seconds to wait for the shutdown.
-        :raises BackendError: it still runs.
         """
         domain = self._lookup(uuid)
         with libvirt_errors("cannot shut down"):
@@ -251,7 +247,6 @@ class DomainHost:
         """Undefine a domain with its NVRAM, saved state and snapshot records; its disks are kept.
 
         :arg keep: also its NVRAM and the state of its TPM.
-        :raises BackendError: it still exists afterwards.
         """
         record = self.domain(uuid)
         if record is None:

@@ -29,8 +29,6 @@ def with_identity(vm: model_vm.VmDetails, identity: Identity) -> model_vm.VmDeta
     """The details completed with the identity of the domain, where they do not set it themselves.
 
     NICs and disks are matched by number, disks with their own target (or mount) by that.
-
-    :raises RefusedError: the details set another UUID, or a disk has a source that cannot be kept.
     """
     if vm.given.get("uuid") and vm.uuid != identity.uuid:
         raise model_errors.RefusedError(
@@ -74,7 +72,6 @@ def kept_disks(vm: model_vm.VmDetails, identity: Identity) -> dict[str, model_st
 def leave_defaults(document: t.Any, vm: model_vm.VmDetails, config: t.Any, applied: t.Any | None) -> None:
     """Remove from a document of a packaged template, in place, what the details do not name: so the domain keeps what it has there.
 
-    :arg config: the definition.
     :arg applied: the document that was applied last; ``None`` when the domain is adopted now.
     """
     given = {key for key, value in vm.given.items() if value not in (None, "")}

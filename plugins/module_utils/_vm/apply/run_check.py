@@ -46,11 +46,7 @@ class HostChecks:
                     self._macs.setdefault(mac.lower(), (record.uuid, record.name))
 
     def check(self, work: run_work.Work) -> None:
-        """Check that the host provides what the definition of a VM requires.
-
-        :raises InputError: the details or the template name something missing, or something of another VM.
-        :raises RefusedError: something in the existing definition is missing, so the VM cannot start.
-        """
+        """Check that the host provides what the definition of a VM requires."""
         if not work.has(*plan_domain.DEFINING, plan_domain.START):
             return
         prepared = run_work.need(work.prepared)

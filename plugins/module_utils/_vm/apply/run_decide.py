@@ -259,10 +259,7 @@ class _Decider:
 
 
 def _restored(applied: str, config: t.Any) -> t.Any:
-    """Parse an earlier definition and insert the current passwords: old passwords are not stored.
-
-    :raises RefusedError: it had a password where there is none now, and would be restored without protection.
-    """
+    """Parse an earlier definition and insert the current passwords: old passwords are not stored."""
     document, unknown = run_look.revealed(applied, config)
     if unknown:
         raise model_errors.RefusedError(

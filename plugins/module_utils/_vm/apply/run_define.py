@@ -42,7 +42,6 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
     the next run completes the rest.
 
     :arg connect: opens a connection; tests pass their own.
-    :raises FootprintError: invalid input, an unreachable host, or an error that all VMs share, such as an invalid template.
     """
     vms, listed = _requested(request)
     source = template_source(request.template)
@@ -74,10 +73,7 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
 
 
 def _requested(request: DefineRequest) -> tuple[tuple[model_vm.VmDetails, ...], t.Sequence[model_vm.VmDetails]]:
-    """Check the request; returns the VMs of this call, and all VMs of the host.
-
-    :raises FootprintError: an invalid request.
-    """
+    """Check the request; returns the VMs of this call, and all VMs of the host."""
     if request.state not in plan_domain.STATES:
         raise model_errors.InputError(f"{request.state!r} is not a valid state.", "state", f"Use one of {', '.join(plan_domain.STATES)}.")
     if request.remove_disks and request.state != "absent":
@@ -114,7 +110,6 @@ def _connections(
     """Open one connection per driver and read its domains; a driver that no VM needs may be missing (it is only checked for unlisted VMs).
 
     :arg stack: closes the connections.
-    :raises BackendError: a driver that a VM needs does not answer.
     """
     hosts, domains = {}, {}
     others = {request.uri} if request.uri else set(DRIVER_URIS.values())
@@ -130,10 +125,7 @@ def _connections(
 
 
 def _away(request: DefineRequest, choice: run_render.HypervisorChoice) -> t.Mapping[str, Record]:
-    """The records of VMs that this host must not change (by UUID); most hosts have none.
-
-    :raises BackendError: they cannot be read.
-    """
+    """The records of VMs that this host must not change (by UUID); most hosts have none."""
     path = pathlib.Path(request.records_path)
     if not choice.local or not os.path.lexists(path):
         return {}

@@ -52,8 +52,6 @@ def read_vms(request: InfoRequest, *, connect: t.Callable[[str], DomainHost] = D
     """The VMs of a host, sorted by name.
 
     A missing driver has no VMs; it is an error only when no driver answers.
-
-    :raises BackendError: no driver answers.
     """
     uris = [request.uri] if request.uri else sorted(set(DRIVER_URIS.values()))
     found: list[dict[str, t.Any]] = []

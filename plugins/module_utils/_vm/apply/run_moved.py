@@ -35,10 +35,7 @@ def state_of(record: Record) -> str:
 
 
 def leave_alone(record: Record, state: str) -> str:
-    """Return the warning that a VM is not changed here.
-
-    :raises RefusedError: the requested state can only be applied on the other server.
-    """
+    """Return the warning that a VM is not changed here."""
     warning = _WARNING.get(record.state or "", _MOVED).format(to=record.where)
     if state not in _DONE:
         hint = "Run this on its server; vm_move with state: confirmed removes the old copy, with state: returned moves the VM back."

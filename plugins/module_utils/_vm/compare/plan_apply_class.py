@@ -139,10 +139,7 @@ def classify(difference: xml_compare.Difference, facts: Facts) -> Change:
 
 
 def refuse(changes: t.Iterable[Change]) -> None:
-    """Refuse changes that are not possible.
-
-    :raises RefusedError: with the first such path.
-    """
+    """Refuse changes that are not possible."""
     for change in changes:
         if change.cls == RECREATE:
             raise model_errors.RefusedError(

@@ -100,8 +100,6 @@ def find(wanted: Wanted, domains: t.Sequence[Actual], adopt: bool = False) -> Ac
     """The domain of a VM among those of a driver.
 
     With ``adopt`` an unmanaged domain of its name matches, too.
-
-    :raises RefusedError: the domain belongs to another owner, or has another UUID or name.
     """
     found = candidate(wanted, domains)
     same_name = next((actual for actual in domains if actual.name == wanted.name), None)
@@ -136,8 +134,6 @@ def plan_domain(wanted: Wanted, actual: Actual | None, needs: Needs = Needs(), a
 
     A VM that must run is started, an edit of the details is never ignored, and a
     running guest is restarted only where that is allowed.
-
-    :raises RefusedError: a protected VM would be removed, a previous definition is missing, or a preserved crash would be lost.
     """
     if wanted.state == "absent":
         return _plan_absent(wanted, actual)

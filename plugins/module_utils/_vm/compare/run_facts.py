@@ -47,10 +47,7 @@ def facts_of(seen: run_look.Seen, wanted: t.Any, differences: t.Iterable[xml_com
 def classify(
     seen: run_look.Seen, wanted: t.Any, differences: t.Sequence[xml_compare.Difference], state: str
 ) -> tuple[tuple[plan_apply_class.Change, ...], list[dict[str, str | None]]]:
-    """Classify the differences of a domain: the changes, and the drift for the result.
-
-    :arg state: the requested state.
-    """
+    """Classify the differences of a domain: the changes, and the drift for the result."""
     facts = facts_of(seen, wanted, differences)
     if state == "shutdown":
         # a guest that will be shut down is not changed before
@@ -66,10 +63,7 @@ def changes_of(changes: t.Sequence[plan_apply_class.Change], others: t.Iterable[
 
 
 def needs_of(changes: t.Sequence[plan_apply_class.Change]) -> plan_domain.Needs:
-    """What the changes need.
-
-    :raises RefusedError: one of them is not possible.
-    """
+    """What the changes need."""
     plan_apply_class.refuse(changes)
     return plan_domain.Needs(*(any(getattr(change, what) for change in changes) for what in ("config", "now", "waits")))
 

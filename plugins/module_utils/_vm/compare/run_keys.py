@@ -34,7 +34,6 @@ def settle_disks(vm: model_vm.VmDetails, applied: t.Any, store: VolumeStore, poo
     :arg applied: the parsed document that was applied last.
     :arg pool: name of the default pool.
     :arg grows: whether a volume would grow, which can also mean that one entry replaced another.
-    :raises RefusedError: the edit is ambiguous, or two disks would have the same target.
     """
     if not vm.disks:
         return ()
@@ -58,7 +57,6 @@ def check_edit(vm: model_vm.VmDetails, cluster: str, plans: t.Sequence[model_sto
     :arg plans: the plans for the volumes.
     :arg wanted: the rendered document, ``applied`` the one that was applied last.
     :arg adopted: whether the domain was adopted, so that its MACs and disks are not derived from positions.
-    :raises RefusedError: the edit is ambiguous, with what to write into the details.
     """
     _check_nics(vm, cluster, wanted, applied, adopted)
     if adopted:
@@ -72,7 +70,6 @@ def _check_nics(vm: model_vm.VmDetails, cluster: str, wanted: t.Any, applied: t.
 
     :arg wanted: the rendered document, ``applied`` the one that was applied last.
     :arg adopted: whether the domain was adopted, so that its MACs are not derived from positions.
-    :raises RefusedError: with the MACs to write into the details.
     """
     positions = {} if adopted else {nic_mac(cluster, vm.id, number): number for number in range(_MOST_NICS)}
     fixed = {nic.mac for nic in vm.nics if nic.fixed}
@@ -106,7 +103,6 @@ def _check_new_disks(vm: model_vm.VmDetails, plans: t.Sequence[model_storage.Vol
     """Refuse a new disk without a name while a named one is removed: perhaps only its name was removed from the details.
 
     :arg wanted: the rendered document, ``applied`` the one that was applied last.
-    :raises RefusedError: with the name to write into the details.
     """
     gone = [path for path in xml_devices.own_disks(applied) if path not in xml_devices.own_disks(wanted)]
     new = next((plan.disk for plan in plans if plan.creates and not plan.disk.named), None)
@@ -124,7 +120,6 @@ def _check_adopted_disks(vm: model_vm.VmDetails, wanted: t.Any, applied: t.Any) 
 
     :arg vm: the details with the targets of the domain.
     :arg wanted: the rendered document, ``applied`` the one that was applied last.
-    :raises RefusedError: with the targets to write into the details.
     """
     paths = {disk.target: f"disks[{index}]" for index, disk in enumerate(vm.disks) if not disk.placed and disk.mount is None}
     before = _by_target(applied)

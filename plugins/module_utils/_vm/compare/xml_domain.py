@@ -39,10 +39,7 @@ class DocumentSyntaxError(Exception):
 
 
 def parse(text: str) -> t.Any:
-    """Parse a document into an lxml element, without white space between elements; entities are never fetched.
-
-    :raises DocumentSyntaxError: the XML is invalid.
-    """
+    """Parse a document into an lxml element, without white space between elements; entities are never fetched."""
     if LXML_ERROR is not None:
         raise model_errors.missing_libraries(*model_errors.VM_LIBRARIES) from LXML_ERROR
     parser = etree.XMLParser(remove_blank_text=True, remove_comments=True, resolve_entities=False, no_network=True)
@@ -64,7 +61,6 @@ def finish(document: t.Any, vm: model_vm.VmDetails, cluster: str, hypervisor: st
 
     :arg fixed_type: keep the domain's type (the user chose the connection).
     :returns: sentences about the added values.
-    :raises TemplateError: the document does not match this VM.
     """
     # vm_info parses documents without completing any
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.details import model_vm

@@ -120,10 +120,7 @@ def strip(document: t.Any, *namespaces: str) -> None:
 
 
 def read(document: t.Any) -> Ownership | None:
-    """The metadata of a parsed domain document, ``None`` where the domain is not managed.
-
-    :raises RefusedError: it is from a newer version of the collection.
-    """
+    """The metadata of a parsed domain document, ``None`` where the domain is not managed."""
     element = document.find(f"metadata/{_ELEMENT}")
     if element is None:
         _refuse_newer(document)

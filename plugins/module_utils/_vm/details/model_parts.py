@@ -89,10 +89,7 @@ class Disk:
 
 
 def parse_name(value: t.Any, path: str) -> str:
-    """Return a name that is valid for domains, files and hosts; whole numbers are valid names.
-
-    :raises InputError: any other value.
-    """
+    """Return a name that is valid for domains, files and hosts; whole numbers are valid names."""
     if isinstance(value, int) and not isinstance(value, bool):
         if value < 0:
             raise model_errors.InputError(f"{model_errors.shown(value)} is negative.", path, "Use a name, or a number from 0.")
@@ -107,10 +104,7 @@ def parse_name(value: t.Any, path: str) -> str:
 
 
 def parse_bool(value: t.Any, path: str) -> bool:
-    """Return a boolean, accepting the spellings of Ansible and YAML.
-
-    :raises InputError: any other value.
-    """
+    """Return a boolean, accepting the spellings of Ansible and YAML."""
     if isinstance(value, bool):
         return value
     word = str(value).strip().lower()
@@ -122,10 +116,7 @@ def parse_bool(value: t.Any, path: str) -> bool:
 
 
 def check_keys(entry: t.Mapping[str, t.Any], path: str) -> None:
-    """Refuse keys that are not valid as template variables.
-
-    :raises InputError: a key is not a plain identifier.
-    """
+    """Refuse keys that are not valid as template variables."""
     for key in entry:
         if not isinstance(key, str) or not _KEY.match(key):
             raise model_errors.InputError(
@@ -134,10 +125,7 @@ def check_keys(entry: t.Mapping[str, t.Any], path: str) -> None:
 
 
 def refuse_slip(entry: t.Mapping[str, t.Any], missing: t.Sequence[str], path: str) -> None:
-    """Refuse a key that is similar to a missing one.
-
-    :raises InputError: with the missing key.
-    """
+    """Refuse a key that is similar to a missing one."""
     # imported only before an error: each import slows down every run
     from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import refuse_slips
 
@@ -145,38 +133,27 @@ def refuse_slip(entry: t.Mapping[str, t.Any], missing: t.Sequence[str], path: st
 
 
 def parse_nics(value: t.Any, path: str, mac_of: t.Callable[[t.Union[str, int]], str]) -> tuple[Nic, ...]:
-    """Return the NICs of a VM; ``mac_of`` derives the MAC from a NIC's name, or from its position without a name.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Return the NICs of a VM; ``mac_of`` derives the MAC from a NIC's name, or from its position without a name."""
     nics = []
-    names: dict[str, int] = {}
+    names = model_errors.Unique()
     for index, entry in enumerate(_entries(value, path)):
         name = parse_name(entry["name"], f"{path}[{index}].name") if entry.get("name") not in (None, "") else None
-        if name is not None and names.setdefault(name, index) != index:
-            raise model_errors.InputError(f"{name!r} is already used at {path}[{names[name]}].", f"{path}[{index}].name", "Give every NIC its own name.")
+        names.check(name, f"{path}[{index}].name", "Give every NIC its own name.")
         nics.append(_parse_nic(entry, f"{path}[{index}]", name, mac_of(index if name is None else name)))
     return tuple(nics)
 
 
 def parse_disks(value: t.Any, path: str, vm_name: str, hypervisor: str) -> tuple[Disk, ...]:
-    """Return the disks of a VM in their order; the VM boots from the first one.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Return the disks of a VM in their order; the VM boots from the first one."""
     disks = []
     letters: dict[str, int] = {}
     for index, entry in enumerate(_entries(value, path)):
         disks.append(_parse_disk(entry, f"{path}[{index}]", index, vm_name, hypervisor, letters))
     disks = free_targets(disks, path)
-    targets: dict[str, int] = {}
-    mounts: dict[str, int] = {}
+    once = model_errors.Unique().check
     for index, disk in enumerate(disks):
-        for seen, name, what in ((targets, disk.target, "target"), (mounts, disk.mount, "mount")):
-            if name is not None and seen.setdefault(name, index) != index:
-                raise model_errors.InputError(
-                    f"{name!r} is already used at {path}[{seen[name]}].", f"{path}[{index}].{what}", f"Give every disk its own {what}."
-                )
+        for name, what in ((disk.target, "target"), (disk.mount, "mount")):
+            once(name, f"{path}[{index}].{what}", f"Give every disk its own {what}.", what)
     return tuple(disks)
 
 
@@ -191,7 +168,6 @@ def free_targets(disks: t.Sequence[Disk], path: str, kept: t.Collection[int] = (
     boot from another disk than the details suggest.
 
     :arg kept: positions of disks that keep their target as if it was set in the details.
-    :raises InputError: no letter is left on the bus.
     """
     settled = list(disks)
     taken = {disk.target for index, disk in enumerate(disks) if disk.placed or index in kept}

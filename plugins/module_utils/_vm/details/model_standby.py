@@ -32,7 +32,6 @@ def parse_standby(value: t.Any, path: str, hypervisor: str, disks: t.Sequence[t.
     """Parse the name of a server, or a mapping with it; ``None`` without a value.
 
     :arg disks: the parsed disks of the VM.
-    :raises InputError: an invalid value, or a VM that cannot be copied while it runs.
     """
     if value is None or value == "":
         return None

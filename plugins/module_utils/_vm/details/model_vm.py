@@ -120,7 +120,6 @@ def parse_vms(value: t.Any, path: str = "vms", *, cluster: str, pool: str | None
     :arg path: name of the value in the user's input, for messages.
     :arg cluster: name of the cluster; identities are derived from it.
     :arg pool: the storage pool of disks without ``pool``, if known.
-    :raises InputError: with the path of the invalid value.
     """
     cluster = model_parts.parse_name(cluster, "cluster")
     entries = _as_list(value, path)
@@ -342,20 +341,14 @@ def _parse_uuid(entry: t.Mapping[str, t.Any], path: str, cluster: str, vm_id: st
 
 def _refuse_twins(vms: t.Sequence[VmDetails], pool: str | None) -> None:
     """Refuse values that must be unique among the VMs of a call; the error names the second VM."""
-    seen: dict[tuple[str, str], str] = {}
+    once = model_errors.Unique().check
     volumes: dict[tuple[str, str], tuple[VmDetails, model_parts.Disk, str]] = {}
-
-    def once(kind: str, value: str, path: str, hint: str) -> None:
-        first = seen.setdefault((kind, value), path)
-        if first != path:
-            raise model_errors.InputError(f"{model_errors.shown(value)} is already used at {first}.", path, hint)
-
     for vm in vms:
-        once("id", vm.id, f"{vm.path}.id", "Use an id that is unique in the cluster.")
-        once("name", vm.name, f"{vm.path}.name", "Use a different name for every VM.")
-        once("uuid", vm.uuid, f"{vm.path}.uuid", "Remove the UUID; it is derived from cluster and id.")
+        once(vm.id, f"{vm.path}.id", "Use an id that is unique in the cluster.", "id")
+        once(vm.name, f"{vm.path}.name", "Use a different name for every VM.", "name")
+        once(vm.uuid, f"{vm.path}.uuid", "Remove the UUID; it is derived from cluster and id.", "uuid")
         for index, nic in enumerate(vm.nics):
-            once("mac", nic.mac, f"{vm.path}.nics[{index}].mac", "Change the mac of one of the two NICs.")
+            once(nic.mac, f"{vm.path}.nics[{index}].mac", "Change the mac of one of the two NICs.", "mac")
         for index, disk in enumerate(vm.disks):
             if vm.cloud_init is not None and disk.target == SEED_TARGET:
                 raise model_errors.InputError(

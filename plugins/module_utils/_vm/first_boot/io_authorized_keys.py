@@ -16,10 +16,7 @@ _MOST = 1024 * 1024
 
 
 def add(root: str, keys: t.Sequence[str]) -> None:
-    """Add keys to those that root accepts already.
-
-    :raises BackendError: they cannot be written, or their folder is something else.
-    """
+    """Add keys to those that root accepts already."""
     folder = os.path.join(*model_authorized_keys.FOLDER)
     with io_tree.writing("authorized_keys", os.path.join(root, folder), "Check the base image: root/.ssh must be a folder."):
         tree, path = io_tree.Tree(root), f"{folder}/{model_authorized_keys.NAME}"

@@ -16,10 +16,7 @@ _FOLDER = os.path.join(*model_host_key.FOLDER)
 
 
 def write(root: str, key: model_host_key.HostKey) -> None:
-    """Install a host key.
-
-    :raises BackendError: it cannot be written, or its folder is something else.
-    """
+    """Install a host key."""
     with io_tree.writing("the ssh host key", os.path.join(root, _FOLDER), "Check the base image: etc/ssh must be a folder."):
         tree = io_tree.Tree(root)
         tree.write(f"{_FOLDER}/{model_host_key.PRIVATE_NAME}", key.private, mode=0o600)

@@ -21,10 +21,7 @@ NAME = "known_hosts.txt"
 
 
 def read(path: pathlib.Path) -> dict[str, str]:
-    """Return VM name → public key; other lines are ignored.
-
-    :raises BackendError: the file exists and cannot be read.
-    """
+    """Return VM name → public key; other lines are ignored."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -27,10 +27,7 @@ MOST = 64 * 1024 * 1024
 
 
 def write_iso(final: pathlib.Path, seed: model_cloud_init.CloudInit) -> None:
-    """Create or replace the ISO image of a seed atomically.
-
-    :raises BackendError: xorriso is missing or failed.
-    """
+    """Create or replace the ISO image of a seed atomically."""
     # imported for written seeds only; most runs only compare them
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_volume_files
 
@@ -84,8 +81,6 @@ def write_tree(root: str, seed: model_cloud_init.CloudInit) -> None:
     """Write a seed into the root of a container.
 
     The guest controls the content of its root: no link in it leads out of it.
-
-    :raises BackendError: it cannot be written, or its folder is something else.
     """
     # imported for containers only
     from ansible_collections.reduced.footprint.plugins.module_utils._core import io_tree

@@ -29,9 +29,7 @@ _NETWORK_HINT = "Use the format of cloud-init: version: 2 with ethernets, ... be
 def check(seed: model_cloud_init.CloudInit, path: str) -> None:
     """Check the files of a seed.
 
-    :arg path: path of the VM in the user's input.
     :raises InputError: cloud-init would ignore one of them; with the path of its text or key.
-    :raises BackendError: PyYAML, which is required for texts, is missing.
     """
     if seed.user_data.strip():
         _user_data(seed.user_data, f"{path}.user_data")

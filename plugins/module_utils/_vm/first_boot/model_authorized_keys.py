@@ -24,7 +24,6 @@ _HINT = "Use the content of a .pub file, e.g. {{ lookup('ansible.builtin.file', 
 def parse(value: t.Sequence[t.Any], path: str) -> tuple[str, ...]:
     """Return the keys, each a line of authorized_keys, without duplicates.
 
-    :arg path: path of the value in the user's input.
     :raises InputError: not a public key; the message never contains the value, which may be a private key.
     """
     keys = []

@@ -44,7 +44,6 @@ class HostKey:
 def parse(text: t.Any, path: str) -> HostKey:
     """Return the key pair from the text of its private key file.
 
-    :arg path: path of the value in the user's input.
     :raises InputError: it is not an unencrypted OpenSSH ed25519 key; the message never contains the value.
     """
     if not isinstance(text, str) or _BEGIN not in text or _END not in text:
@@ -68,10 +67,7 @@ def parse(text: t.Any, path: str) -> HostKey:
 
 
 def parse_all(value: t.Mapping[str, t.Any] | None, path: str) -> dict[str, HostKey]:
-    """Return the key pairs of several VMs by id; empty texts are ignored.
-
-    :raises InputError: see :func:`parse`.
-    """
+    """Return the key pairs of several VMs by id; empty texts are ignored."""
     return {str(key): parse(text, f"{path}.{key}") for key, text in (value or {}).items() if text not in (None, "")}
 
 

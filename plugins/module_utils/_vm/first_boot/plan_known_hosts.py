@@ -18,10 +18,7 @@ _NAME = re.compile(r"\A[^\s,@|#!*?][^\s,|#!*?]*\Z")
 
 
 def check_name(name: str) -> str:
-    """Return a name that an entry can have.
-
-    :raises InputError: it is empty, a pattern, a list, or has another meaning at the start of a line.
-    """
+    """Return a name that an entry can have."""
     if not _NAME.match(name):
         hint = "Use the name or the address of one host, or [ADDRESS]:PORT."
         raise model_errors.InputError(f"{name!r} is not the name of a host.", "name", hint)
@@ -29,10 +26,7 @@ def check_name(name: str) -> str:
 
 
 def parse_key(text: str) -> str:
-    """Return type and base64 of a public key, without its comment.
-
-    :raises InputError: it is not a public key.
-    """
+    """Return type and base64 of a public key, without its comment."""
     kind, data = (*text.split(), "", "")[:2]
     try:
         content = base64.b64decode(data, validate=True)

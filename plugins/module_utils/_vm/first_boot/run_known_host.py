@@ -26,11 +26,7 @@ class KnownHostResult(t.NamedTuple):
 
 
 def record(params: t.Mapping[str, t.Any], check_mode: bool) -> KnownHostResult:
-    """Record the key of a host; concurrent runs wait for each other, also those in containers that share the folder.
-
-    :raises InputError: not a name or not a public key.
-    :raises BackendError: the file cannot be read or written, or another run has held it for ``lock_timeout`` seconds.
-    """
+    """Record the key of a host; concurrent runs wait for each other, also those in containers that share the folder."""
     name, key = plan_known_hosts.check_name(params["name"]), plan_known_hosts.parse_key(params["key"])
     # a link remains
     path = pathlib.Path(os.path.realpath(params["path"]))

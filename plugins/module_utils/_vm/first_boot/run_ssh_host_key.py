@@ -26,7 +26,6 @@ def ssh_host_key(
     :arg check_mode: write nothing; a missing key is generated and discarded, so that check mode shows the change.
     :arg decrypt: returns the decrypted content of a file that was encrypted with Ansible vault.
     :arg permit: whether it may be generated; ``None`` for always.
-    :raises InputError: an invalid name, or a file that is not a key.
     """
     path = directory / f"{secret_name(f'{_FOLDER}/{name}')}{_SUFFIX}"
     text = kept(path, io_certificates.make_ssh_key, check_mode=check_mode, decrypt=decrypt, permit=permit)

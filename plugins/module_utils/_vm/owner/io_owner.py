@@ -48,10 +48,7 @@ def is_prepared() -> bool:
 
 
 def known(uuid: str) -> Record | None:
-    """Return the record of a VM; only a file that does not exist in a folder that can be read is none.
-
-    :raises BackendError: that is not known.
-    """
+    """Return the record of a VM; only a file that does not exist in a folder that can be read is none."""
     path = HOME / f"{uuid}.json"
     try:
         text = read_text(path)
@@ -67,9 +64,6 @@ def read_all(home: pathlib.Path | None = None) -> dict[str, Record]:
     """UUID → record of each VM that is not changed on this host; see :attr:`Record.state`.
 
     One that cannot be read counts as that of another host: its file name is the UUID.
-
-    :raises RefusedError: one is from a newer version of the collection.
-    :raises BackendError: they cannot be listed.
     """
     home = home or HOME
     try:
@@ -93,10 +87,7 @@ def read_all(home: pathlib.Path | None = None) -> dict[str, Record]:
 
 
 def away(uuid: str) -> Record | None:
-    """Return the record of a VM that is not changed on this host, ``None`` if it may be.
-
-    :raises BackendError: that is not known.
-    """
+    """Return the record of a VM that is not changed on this host, ``None`` if it may be."""
     record = known(uuid)
     return record if record is not None and record.state is not None else None
 
@@ -140,18 +131,12 @@ def revoke(uuid: str) -> None:
 
 
 def is_guarded(uuid: str) -> bool:
-    """Whether a VM starts only with a permit.
-
-    :raises BackendError: that is not known.
-    """
+    """Whether a VM starts only with a permit."""
     return (known(uuid) or _NONE).start == ASK
 
 
 def is_clustered(uuid: str) -> bool:
-    """Whether only the cluster manager starts a VM.
-
-    :raises BackendError: that is not known.
-    """
+    """Whether only the cluster manager starts a VM."""
     return (known(uuid) or _NONE).start == CLUSTER
 
 
@@ -172,10 +157,7 @@ def is_start_due(uuid: str) -> bool:
 
 
 def release(uuid: str) -> bool:
-    """Let a VM start freely; returns whether it asked other machines, or only the cluster manager started it.
-
-    :raises BackendError: that is not known.
-    """
+    """Let a VM start freely; returns whether it asked other machines, or only the cluster manager started it."""
     record = known(uuid)
     held = record is not None and record.start != FREE
     if record is not None and held:

@@ -48,7 +48,6 @@ class Record(t.NamedTuple):
     """The record.
 
     :arg to: the server that has the VM or receives it, as far as this host knows.
-    :arg at: time of the record (UTC).
     :arg proof: what justified the last change of owner, for people.
     """
 
@@ -99,7 +98,6 @@ def parse_record(text: str, path: str) -> Record:
     """Return the record from its JSON text.
 
     :arg path: of its file, for messages.
-    :raises FootprintError: it is damaged, or from a newer version of the collection.
     """
     try:
         data = VM_OWNER.load(text, path)
@@ -112,7 +110,6 @@ def record_from(data: t.Mapping[str, t.Any], path: str) -> Record:
     """Return the record from its values, every one of which is checked.
 
     :arg path: that of the file, or of another machine with the UUID that it was asked for.
-    :raises InputError: with the path of the invalid value.
     """
     check_known(data, Record._fields, path, "")
     missing = [key for key in Record._fields if key not in data]

@@ -45,7 +45,6 @@ class Event(t.NamedTuple):
     :arg complete: all data are at the destination, as far as this machine knows: libvirt has migrated the VM, or they were copied back to its former owner.
         On the destination: libvirt has the VM.
     :arg live: the VM is migrated while it runs.
-    :arg at: time (UTC).
     """
 
     name: str
@@ -234,7 +233,6 @@ def step(old: Old, event: Event, table: t.Sequence[Row] = TABLE) -> Old:
     """Return the record after an event, ``None`` for none.
 
     :arg old: the record on this machine, ``None`` if it has none; one that cannot be read is not passed here.
-    :raises RefusedError: with the path of the condition that is not met, and a hint.
     """
     role = old.role if old is not None else NONE
     row = next((row for row in table if row.event == event.name and role in row.roles), None)

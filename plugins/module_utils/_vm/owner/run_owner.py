@@ -17,7 +17,6 @@ def change(uuid: str, event: Event, *, owner: Record | None = None) -> Record | 
 
     :arg owner: the record of a host that has none, but has the VM.
     :returns: the record after it, ``None`` for none.
-    :raises RefusedError: a condition of the table is not met.
     :raises BackendError: the present record cannot be read.
     """
     old = io_owner.known(uuid)
@@ -30,9 +29,6 @@ def change(uuid: str, event: Event, *, owner: Record | None = None) -> Record | 
 
 
 def removed(uuid: str) -> None:
-    """Forget a VM that was removed with its disks. While disks are kept, the record is: they can return to the former host, and nothing older replaces them.
-
-    :raises FootprintError: as :func:`change`.
-    """
+    """Forget a VM that was removed with its disks. While disks are kept, the record is: they can return to the former host, and nothing older replaces them."""
     if io_owner.known(uuid) is not None:
         change(uuid, Event("removed"))

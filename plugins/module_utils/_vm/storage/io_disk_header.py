@@ -107,10 +107,7 @@ def chain(path: str, form: str | None = None) -> list[str]:
 
 
 def refuse_link(path: str) -> None:
-    """Refuse a symbolic link in place of a volume: writing through it could change any file of this host.
-
-    :raises RefusedError: with the link and its target.
-    """
+    """Refuse a symbolic link in place of a volume: writing through it could change any file of this host."""
     try:
         target = os.readlink(path)
     except OSError:
@@ -146,10 +143,7 @@ def note_origin(path: str | os.PathLike[str], image: str, source: str) -> None:
 
 
 def origin_of(path: str) -> model_storage.Origin | None:
-    """The image a volume was created from, ``None`` where it was not recorded.
-
-    :raises RefusedError: the record is from a newer version of the collection.
-    """
+    """The image a volume was created from, ``None`` where it was not recorded."""
     try:
         noted = model_schema.VOLUME_ORIGIN.load(os.getxattr(path, _ATTRIBUTE).decode("utf-8"), f"the attributes of {path}")
         return model_storage.Origin(str(noted["image"]), str(noted["path"]), int(noted["size"]), int(noted["changed"]))

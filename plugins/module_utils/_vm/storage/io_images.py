@@ -35,7 +35,6 @@ def find(
     :arg where: path of its name in the user's input.
     :arg pending: file names that count as present although they are not fetched yet.
     :arg known: path → image of those already inspected; extended by this call.
-    :raises InputError: it is missing or invalid.
     """
     if not pool.files or not os.path.isdir(pool.path):
         raise model_errors.InputError(f"the pool {pool.name} has no folder for base images on this host.", where, "Use a pool of type dir.")
@@ -59,7 +58,6 @@ def inspect(name: str, path: pathlib.Path, container: bool, where: str) -> model
     """Inspect a base image.
 
     :arg where: path of its name in the user's input.
-    :raises InputError: it does not match its suffix, is damaged, or has a backing file or another file with its content.
     """
     if container:
         return _tar(name, path, where)
@@ -95,7 +93,6 @@ def refuse_packed(head: bytes, path: str | pathlib.Path, where: str) -> None:
     """Refuse a packed disk image: every format can be read as a raw one, so a guest would get the packed bytes as its disk.
 
     :arg head: its first bytes (``HEAD``).
-    :raises InputError: with the kind of archive.
     """
     known = {**_COMPRESSED, **_ARCHIVES}
     packed = next((known[start] for start in known if head.startswith(start)), "tar" if _is_tar(head) else None)

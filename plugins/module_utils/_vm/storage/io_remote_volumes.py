@@ -44,10 +44,7 @@ class RemoteVolumes(io_volume_pools.PoolVolumes):
         self._found_places: list[t.Any] = []
 
     def create(self, plan: model_storage.VolumePlan) -> None:
-        """Create a volume, from its base image where it has one; an image of this host is uploaded first.
-
-        :raises BackendError: libvirt refused it, or the connection was lost.
-        """
+        """Create a volume, from its base image where it has one; an image of this host is uploaded first."""
         if plan.image is None:
             super().create(plan)
             return
@@ -79,10 +76,7 @@ class RemoteVolumes(io_volume_pools.PoolVolumes):
             made.resize(plan.size, 0)
 
     def grow(self, name: str, size: int) -> None:
-        """Grow a volume that no running domain has open; ``size`` in bytes.
-
-        :raises BackendError: libvirt refused it.
-        """
+        """Grow a volume that no running domain has open; ``size`` in bytes."""
         with io_domains.libvirt_errors(f"cannot grow the volume {name}", "Check the free space of the pool."):
             self._handle.storageVolLookupByName(name).resize(size, 0)
 
@@ -243,7 +237,6 @@ def find_image(
     :arg folder: folder of this host with images to upload.
     :arg pending: file names that count as present in that folder although they are not fetched yet.
     :arg known: key → image of those found already; extended by this call.
-    :raises InputError: it is missing or invalid.
     """
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_images
 

@@ -55,7 +55,6 @@ def run_tool(argv: t.Sequence[str], package: str, hint: str | None = None) -> No
     """Run a program that must not outlive this process.
 
     :arg package: the package to install when the program is missing.
-    :raises CommandError: it is missing or failed, with its own message.
     """
     try:
         io_command.run([*with_us(), *argv])
@@ -67,10 +66,7 @@ def run_tool(argv: t.Sequence[str], package: str, hint: str | None = None) -> No
 
 @contextlib.contextmanager
 def created_atomically(final: pathlib.Path) -> t.Iterator[pathlib.Path]:
-    """Yield a temporary path next to ``final``, which is renamed at the end and never replaces a file; after a failure nothing is left.
-
-    :raises BackendError: the file system reported an error.
-    """
+    """Yield a temporary path next to ``final``, which is renamed at the end and never replaces a file; after a failure nothing is left."""
     partial = _sibling(final, _PARTIAL)
     remove_path(partial)
     try:

@@ -39,11 +39,7 @@ class PoolVolumes:
         self._refreshed = False
 
     def find(self, name: str, path: str) -> model_storage.Volume | None:
-        """A complete volume by its name, ``None`` when there is none.
-
-        :arg path: path of the disk in the user's input.
-        :raises InputError: it has no path on this host.
-        """
+        """A complete volume by its name, ``None`` when there is none."""
         handle = self._lookup(name)
         if handle is None or self._marked(name):
             return None

@@ -76,12 +76,7 @@ class VolumeStore:
         self._left: dict[str, int] = {}
 
     def pool(self, name: str, path: str) -> model_storage.Pool:
-        """An existing, active pool.
-
-        :arg path: path of its name in the user's input.
-        :raises InputError: the pool does not exist, or is not active.
-        :raises RefusedError: the file system it is on is not mounted.
-        """
+        """An existing, active pool."""
         if name not in self._pools:
             try:
                 handle = self.host.connection.storagePoolLookupByName(name)
@@ -127,11 +122,7 @@ class VolumeStore:
         return {real(folder): name for folder, name in io_domain_lists.pool_folders(self.host, inactive=True).items()}
 
     def source(self, pool: model_storage.Pool, disk: model_vm.Disk, path: str = "pool") -> model_storage.DiskSource:
-        """The source of an existing or future disk.
-
-        :arg path: path of the disk in the user's input.
-        :raises InputError: the path of a new volume of this pool is not predictable.
-        """
+        """The source of an existing or future disk."""
         if not pool.files and not pool.whole:
             found = self._through(pool).find(disk.name, path)
             if found is None:
@@ -194,9 +185,7 @@ class VolumeStore:
     def image(self, pool: model_storage.Pool, disk: model_vm.Disk, path: str, spare: model_storage.Pool | None = None) -> model_storage.Image | None:
         """The inspected base image of a disk; ``None`` where the disk names none.
 
-        :arg path: path of the disk in the user's input.
         :arg spare: the pool whose images are used where the disk's own pool has no files.
-        :raises InputError: it is missing or invalid.
         """
         if disk.image is None:
             return None
@@ -302,10 +291,7 @@ class VolumeStore:
         return self._through(pool)
 
     def _remote_image(self, pool: model_storage.Pool, name: str, path: str) -> model_storage.Image:
-        """The base image of a disk on another host.
-
-        :raises InputError: it is missing or invalid, or the pool does not contain files.
-        """
+        """The base image of a disk on another host."""
         from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_remote_volumes
 
         if not pool.files:

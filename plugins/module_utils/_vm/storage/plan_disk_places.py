@@ -46,11 +46,7 @@ def written_because(path: str, pools: t.Mapping[str, str], folder: bool) -> str 
 
 
 def check_name(pool: model_storage.Pool, name: str, path: str) -> None:
-    """Refuse the name of a volume that is reserved in pools of files.
-
-    :arg path: path of the disk in the user's input.
-    :raises RefusedError: it is reserved.
-    """
+    """Refuse the name of a volume that is reserved in pools of files."""
     if pool.files and name in RESERVED_NAMES:
         raise model_errors.RefusedError(
             f"{name!r} is the folder of the base images of the storage pool {pool.name}; a disk cannot have this name.",
@@ -64,8 +60,6 @@ def check_folder(place: str, pools: t.Mapping[str, str], path: str) -> None:
 
     :arg place: real path of the existing or future folder.
     :arg pools: as for :func:`reserved_because`.
-    :arg path: path of the disk in the user's input.
-    :raises RefusedError: with the pool.
     """
     reason = reserved_because(place, pools)
     if reason is not None:

@@ -25,10 +25,7 @@ def plan_volume(
 
     :arg found: the existing volume, if any.
     :arg image: the inspected base image; ``None`` where the disk names none or the volume exists.
-    :arg path: path of the disk in the user's input.
     :arg online: whether a running domain has this volume open.
-    :raises InputError: the disk does not match its image or pool.
-    :raises RefusedError: the existing volume cannot be changed as wanted.
     """
     if found is not None:
         return _plan_existing(disk, pool, found, path, online)
@@ -64,11 +61,7 @@ def plan_volume(
 
 
 def refuse_remote(plan: model_storage.VolumePlan, path: str) -> None:
-    """Refuse what libvirt cannot do on another host.
-
-    :arg path: path of the disk in the user's input.
-    :raises RefusedError: with what to do instead.
-    """
+    """Refuse what libvirt cannot do on another host."""
     if plan.pool.remote and plan.how == model_storage.GROW and plan.pool.type == "logical":
         message = f"libvirt cannot grow the logical volume {plan.disk.name}, and the connection is remote."
         raise model_errors.RefusedError(message, f"{path}.size", "Run the module on that host, without uri, or grow it there with lvextend.")
@@ -79,8 +72,6 @@ def check_room(pool: model_storage.Pool, requested: int, left: int, path: str) -
 
     :arg requested: bytes that the VM's disks in the pool still need.
     :arg left: free bytes of the pool.
-    :arg path: path of the VM in the user's input.
-    :raises RefusedError: with the numbers.
     """
     if requested > left:
         raise model_errors.RefusedError(

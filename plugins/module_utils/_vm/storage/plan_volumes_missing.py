@@ -43,11 +43,9 @@ def refuse_missing(
     """Check a disk whose volume is missing.
 
     :arg source: where its volume would be created.
-    :arg path: path of the disk in the user's input.
     :arg recreate: whether the caller allows a new, empty volume.
     :arg protected: whether the disk or its VM is protected.
     :arg twin: path of the volume under the name it has in the other format, ``None`` where there is none.
-    :raises RefusedError: the VM had that volume.
     """
     lost = next((each for each in (source.path, twin) if each is not None and each in history.open | history.had), None)
     if lost is None:

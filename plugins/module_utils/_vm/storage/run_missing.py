@@ -28,7 +28,6 @@ def check(
 ) -> None:
     """Check a disk whose volume is missing.
 
-    :arg path: path of the disk in the user's input.
     :arg seen: the VM's existing domain, if any.
     :arg recreate: the disks that may be created again.
     :arg adopt: the disks whose existing volumes are wanted.
@@ -110,8 +109,6 @@ def check_names(option: str, names: t.Sequence[str], works: t.Iterable[run_work.
 
     A disk keeps the name it was created with, so a VM's plan can have other names than those derived from its details. For
     a VM without a plan they are unknown, and nothing is created for it.
-
-    :raises InputError: it is unknown or ambiguous.
     """
     works = list(works)
     every = [disk for work in works for disk in (work.vm.disks if work.steps is None else work.steps.disks)]

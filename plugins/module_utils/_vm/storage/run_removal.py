@@ -40,7 +40,6 @@ def plan_removal(
     :arg hosts: all connections to this host, to check the needs of their domains.
     :arg uuid: UUID of its domain, which can differ from the one derived from the details.
     :arg owned: the metadata of the domain, ``config`` its parsed definition, if it exists.
-    :raises InputError: a pool in the details does not exist.
     """
     steps = run_steps.VolumeSteps(store, uuid)
     if vm.protected:

@@ -48,8 +48,6 @@ class DiskUsers:
         """Check the disks of a VM, and register them for it; yields warnings.
 
         A conflict that existed before is refused when the domain would be started, and a warning otherwise.
-
-        :raises RefusedError: another domain has one of them, or it belongs to the pool.
         """
         name = run_work.need(work.wanted).name
         uses = list(self._uses(work.document, work.uuid, name, work.host.uri, _agreed(work)))

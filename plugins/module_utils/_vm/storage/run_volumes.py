@@ -48,7 +48,6 @@ def plan(
     :arg seen: its existing domain; a missing volume that it names is not created.
     :arg recreate: the disks (by name, or ``pool/name``) whose missing volumes are created nevertheless.
     :arg adopt: the disks (by name, or ``pool/name``) that keep the content of a volume that the VM did not have.
-    :raises InputError: the details do not match the host.
     :raises RefusedError: an existing volume cannot be changed as wanted, or one is missing; other VMs can be processed.
     """
     config, live = (seen.config, seen.live if seen.record.active else None) if seen is not None else (None, None)

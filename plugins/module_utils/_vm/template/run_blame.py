@@ -113,7 +113,6 @@ def check_schema(prepared: run_prepared.Prepared, known: dict[str, _Valid]) -> N
     """Validate a document with libvirt's schema; libvirt itself silently drops unknown parts.
 
     :arg known: cache of the schema for the next VM.
-    :raises TemplateError: with each invalid part and its line of the template.
     """
     valid = known.get("domain") or known.setdefault("domain", domain_schema())
     if valid(prepared.document):
@@ -138,7 +137,6 @@ def unknown_details(vm: model_vm.VmDetails, unused: t.Sequence[str]) -> tuple[st
     """Return a warning for each detail that neither the template nor this collection knows.
 
     :arg unused: details that neither uses, e.g. ``rack`` or ``disks[0].cache``.
-    :raises InputError: such a detail is similar to a known one.
     """
     found = []
     for detail in unused:
@@ -154,10 +152,7 @@ def unknown_details(vm: model_vm.VmDetails, unused: t.Sequence[str]) -> tuple[st
 
 
 def refuse_loose_ends(vm: model_vm.VmDetails, prepared: run_prepared.Prepared) -> None:
-    """Refuse unused details and missing variables, for ``strict``.
-
-    :raises InputError: there are unused details or missing variables.
-    """
+    """Refuse unused details and missing variables, for ``strict``."""
     problems = []
     if prepared.unused:
         problems.append(f"the template does not use {', '.join(prepared.unused)}")

@@ -86,10 +86,7 @@ class HypervisorChoice:
             self._probe = lambda: {"usable": where.offers("kvm"), "reason": f"libvirt at {self._uri} does not offer it"}
 
     def uri_of(self, vm: model_vm.VmDetails) -> str:
-        """Return the connection URI of a VM, which needs no proof.
-
-        :raises InputError: the driver of the URI does not support the type.
-        """
+        """Return the connection URI of a VM, which needs no proof."""
         kind, where = vm.hypervisor, f"{vm.path}.hypervisor"
         if self.own_type:
             return self._uri or ""
@@ -106,8 +103,6 @@ class HypervisorChoice:
         """Return the hypervisor of a VM, whether or not it is usable here (see :meth:`check`).
 
         Without a proof ``auto`` is ``kvm``, unless emulation is allowed.
-
-        :raises InputError: the driver of the URI does not support the type.
         """
         uri, kind = self.uri_of(vm), vm.hypervisor
         if self.own_type:
@@ -121,7 +116,6 @@ class HypervisorChoice:
         """Check that a type is usable, and that emulation is only used if it is allowed.
 
         :arg exists: whether the VM already exists with this type; it is then not refused because of a missing proof.
-        :raises InputError: the type is not usable, or would be emulation that is not allowed.
         """
         if self.own_type or exists and vm.hypervisor == "auto":
             return
@@ -239,11 +233,7 @@ def prepare(
 
 
 def render(vm: model_vm.VmDetails, template: xml_template.Template, variables: t.Mapping[str, t.Any]) -> tuple[xml_template.Rendered, t.Any]:
-    """Render the template for one VM and parse the document.
-
-    :raises TemplateError: with the VM and the line of the template.
-    :raises InputError: a value contains a character that XML does not allow.
-    """
+    """Render the template for one VM and parse the document."""
     try:
         with bounded():
             rendered = template.render(variables)

@@ -220,20 +220,14 @@ PACKAGED: t.Mapping[str, str] = {
 
 
 def packaged(name: str) -> str:
-    """Return the text of a packaged template.
-
-    :raises InputError: the name is unknown.
-    """
+    """Return the text of a packaged template."""
     if name not in PACKAGED:
         raise model_errors.InputError(f"{model_errors.shown(name)} is not a packaged template.", hint=f"Use one of {', '.join(sorted(PACKAGED))}.")
     return PACKAGED[name]
 
 
 def template_source(template: str) -> str:
-    """Return the text of a template that is given as text or by the name of a packaged template.
-
-    :raises InputError: neither XML nor the name of a packaged template.
-    """
+    """Return the text of a template that is given as text or by the name of a packaged template."""
     if template in PACKAGED:
         return PACKAGED[template]
     if "<" not in template:

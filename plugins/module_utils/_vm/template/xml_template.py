@@ -81,10 +81,7 @@ def is_jinja2(source: str) -> bool:
 
 
 def as_text(value: t.Any, name: str) -> str:
-    """Return a value as text, not escaped: booleans as ``true`` and ``false``, structures as JSON.
-
-    :raises InputError: it contains a character that XML does not allow.
-    """
+    """Return a value as text, not escaped: booleans as ``true`` and ``false``, structures as JSON."""
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
@@ -138,7 +135,6 @@ class Template:
         """Render the template.
 
         :raises TemplateError: Jinja2 failed; with the line.
-        :raises InputError: a value contains a character that XML does not allow.
         """
         if not self.jinja2:
             return self._render_braces(variables)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_doctor, plan_doctor_fixes, plan_status, plan_status_answers
+from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_doctor, plan_doctor_finding, plan_status, plan_status_answers
 
 GIB = 1024**3
 HEALTHY: dict[str, t.Any] = {
@@ -177,12 +177,12 @@ def test_a_host_that_does_not_answer_is_named_and_nothing_is_said_of_what_it_has
 def test_what_is_safe_is_repaired(parts: dict[str, t.Any], line: str, fix: dict[str, t.Any]) -> None:
     answers = {"m1": host(), "m2": second(**parts)}
     assert problems(answers)[0].startswith(line)
-    assert plan_doctor_fixes.steps(examined(answers)) == {"m2": [fix]}
+    assert plan_doctor_finding.steps(examined(answers)) == {"m2": [fix]}
 
 
 def test_only_what_is_listed_is_repaired() -> None:
     """No other problem has a repair."""
-    assert not any(plan_doctor_fixes.steps(examined({"m1": host(), "m2": second(**parts)})) for parts, _line in PROBLEMS)
+    assert not any(plan_doctor_finding.steps(examined({"m1": host(), "m2": second(**parts)})) for parts, _line in PROBLEMS)
 
 
 def test_a_certificate_and_a_journal() -> None:

@@ -10,8 +10,7 @@ import pytest
 import yaml
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_topology import parse_topology
-from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_environments import check_environments
-from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_topology import Candidate, resolve
+from ansible_collections.reduced.footprint.plugins.module_utils._topology.plan_topology import Candidate, check_environments, resolve
 
 #: The services of the reference deployment that the collection does not bring itself.
 BRIDGE = (

@@ -143,7 +143,7 @@ def test_what_runs_stays_although_another_server_is_empty():
 @pytest.mark.parametrize(
     ("machines", "vms", "current", "mover", "words"),
     [
-        (servers(8, 8), controllers(2), {"c1": "metal1", "c2": "metal1"}, "c1", "moves away from c2 on metal1"),
+        (servers(8, 8), controllers(2), {"c1": "metal1", "c2": "metal1"}, "c2", "moves away from c1 on metal1"),
         (servers(3, 8), [{"id": "a", "ram": 2}, {"id": "b", "ram": 2}], {"a": "metal1", "b": "metal1"}, "b", "moves because metal1 is short of 1 GiB"),
         ([server("metal1", bridges=[]), server("metal2")], [{"id": "a", "ram": 1, "nics": [{"bridge": "b"}]}], {"a": "metal1"}, "a", "has no bridge b"),
         (

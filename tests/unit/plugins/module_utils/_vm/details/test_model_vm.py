@@ -179,7 +179,7 @@ BAD: list[tuple[t.Any, str]] = [
     ([{"id": 1, "disks": [{"size": 1, "image": "../x"}]}], "vms[0].disks[0].image: '../x' is not a valid image."),
     ([{"id": 1, "disks": [{"size": 1, "backing": True}]}], "vms[0].disks[0].backing: requires format qcow2 and an image."),
     ([{"id": 1, "disks": [{"size": 1, "bus": "ide"}]}], "vms[0].disks[0].bus: 'ide' is not a valid disk bus"),
-    ([{"id": 1, "disks": [{"size": 1}, {"size": 1, "target": "vda"}]}], "vms[0].disks[1].target: 'vda' is already used at vms[0].disks[0]."),
+    ([{"id": 1, "disks": [{"size": 1}, {"size": 1, "target": "vda"}]}], "vms[0].disks[1].target: 'vda' is already used at vms[0].disks[0].target."),
     ([{"id": i, "disks": [{"size": 1, "name": "x"}]} for i in (1, 2)], "vms[1].disks[0].name: the volume x of the VM 2 is also the disk vms[0].disks[0]"),
     ([{"id": 1, "vda_size": 1, "disks": [{"size": 2}]}], "vms[0].vda_size: conflicts with disks[0].size"),
     ([{"id": 1, "hypervisor": "lxc", "disks": [{"image": "r"}, {}]}], "vms[0].disks[1].mount: is missing."),
