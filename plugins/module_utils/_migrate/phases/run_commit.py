@@ -9,18 +9,7 @@ from __future__ import annotations
 import time
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import (
-    ASK,
-    ASKED,
-    BACK,
-    CONFIRM,
-    CONFIRM_COMMAND,
-    FINAL,
-    FINISH,
-    HAND_OVER_COMMAND,
-    WAIT,
-    next_step,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import model_handover
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_cutover, run_key
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.plan_phases import answer_timeout
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context
@@ -28,7 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal import run_health
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import HANDED_OVER, PARKED
 
-_COMMANDS = {ASK: HAND_OVER_COMMAND, CONFIRM: CONFIRM_COMMAND, WAIT: "state"}
+_COMMANDS = {model_handover.ASK: model_handover.HAND_OVER_COMMAND, model_handover.CONFIRM: model_handover.CONFIRM_COMMAND, model_handover.WAIT: "state"}
 _POLL = 0.3
 
 
@@ -70,7 +59,7 @@ def _hand_over(context: Context, lease: Lease) -> None:
     # the state after the cutover; the next answer shows whether it changed
     source: str | None = PARKED
     why = ""
-    if facts.get("handing_over") == FINAL:
+    if facts.get("handing_over") == model_handover.FINAL:
         lease.take_over()
         source = None
     elif not lease.armed:
@@ -80,16 +69,16 @@ def _hand_over(context: Context, lease: Lease) -> None:
         source, why = _asked(context, "state")
     while True:
         sent = facts.get("handing_over")
-        step = next_step(source, sent, _runs(context), lease.in_time())
-        if step == FINISH:
+        step = model_handover.next_step(source, sent, _runs(context), lease.in_time())
+        if step == model_handover.FINISH:
             return
-        if step == BACK:
+        if step == model_handover.BACK:
             lease.check()
             raise BackendError(f"Expected the source to be {HANDED_OVER} and the VM to run; the source is {source or 'not answering'}{why}.")
         if source is None:
             context.progress(waiting_for="the source's answer to the hand-over")
             time.sleep(_POLL)
-        request = {ASK: ASKED, CONFIRM: FINAL}.get(step, sent)
+        request = {model_handover.ASK: model_handover.ASKED, model_handover.CONFIRM: model_handover.FINAL}.get(step, sent)
         if request != sent:
             # journal first: after a power loss the next worker must ask the source for its decision
             facts["handing_over"] = request

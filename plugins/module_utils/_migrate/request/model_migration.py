@@ -16,13 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import Partition, parse_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_health_check import HealthCheck, parse_checks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_hooks import Hook, parse_hooks
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import (
-    Container,
-    parse_containers,
-    parse_excludes,
-    parse_quiesce,
-    parse_services,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import model_source
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PHASES
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 
@@ -73,7 +67,7 @@ class MigrationSpec:
     pxe_from_source: bool
     quiesce: str
     services: tuple[str, ...]
-    containers: tuple[Container, ...]
+    containers: tuple[model_source.Container, ...]
     sync: str
     disk_schema: tuple[Partition, ...]
     bandwidth_limit: int
@@ -114,13 +108,13 @@ def parse_spec(params: t.Mapping[str, t.Any]) -> MigrationSpec:
         admin=admin,
         boot=choice(params.get("boot") or "image", BOOT, "boot"),
         pxe_from_source=bool(params.get("pxe_from_source")),
-        quiesce=parse_quiesce(params.get("quiesce")),
-        services=parse_services(params.get("services") or []),
-        containers=parse_containers(params.get("containers") or []),
+        quiesce=model_source.parse_quiesce(params.get("quiesce")),
+        services=model_source.parse_services(params.get("services") or []),
+        containers=model_source.parse_containers(params.get("containers") or []),
         sync=sync,
         disk_schema=_parse_disk_schema(params.get("disk_schema"), sync),
         bandwidth_limit=-(-parse_rate(params.get("bandwidth_limit"), "bandwidth_limit") // KIB),
-        excludes=parse_excludes(params.get("excludes") or []),
+        excludes=model_source.parse_excludes(params.get("excludes") or []),
         rehearse=params.get("rehearse") is not False,
         rehearse_timeout=number(params.get("rehearse_timeout"), boot_timeout, 10, 86400, "rehearse_timeout"),
         health_checks=parse_checks(params.get("health_checks") or []),

@@ -22,15 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.m
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_layout import space_problems
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_raw_devices import raw_notes, raw_problems
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import MigrationSpec
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_notes import (
-    disk_warnings,
-    machine_warnings,
-    medium_problem,
-    mount_problems,
-    mount_warnings,
-    network_warnings,
-    stack,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request import plan_notes
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.plan_source import source_problems
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_excludes import excluded
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import TOOLS_PATH, Problem
@@ -99,8 +91,8 @@ def nics_of(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.Any]) -
     known = {mac for card in cards for mac in (card["mac"], card.get("worn")) if mac}
     links, stacked = source.get("interfaces", []), []
     # lower interfaces first: those on top of them mostly have the same MAC
-    for link in sorted(links, key=lambda each: len(stack(links, each["name"]))):
-        below = [nic for name in stack(links, link["name"])[1:] for nic in nics if nic.name == name]
+    for link in sorted(links, key=lambda each: len(plan_notes.stack(links, each["name"]))):
+        below = [nic for name in plan_notes.stack(links, link["name"])[1:] for nic in nics if nic.name == name]
         if link.get("kind") in STACKED and below and link.get("mac") and link["mac"] not in known:
             known.add(link["mac"])
             # two macvlans of one card cannot both have its MAC
@@ -128,7 +120,7 @@ def mac_warnings(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.An
 def cards_of(spec: MigrationSpec, source: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
     """The source's network cards, those that carry the admin address first."""
     links = source.get("interfaces", [])
-    below = stack(links, admin_interface(spec, source)[0])
+    below = plan_notes.stack(links, admin_interface(spec, source)[0])
     other = {each["name"] for each in source.get("other_media", [])}
     cards = [each for each in links if each.get("mac") and each.get("card", True) and each["name"] not in other]
     return sorted(cards, key=lambda each: below.index(each["name"]) if each["name"] in below else len(below))
@@ -174,14 +166,14 @@ def find_warnings(
     if source is None:
         return []
     excludes = spec.excludes if spec else ()
-    warnings = [*source.get("login", []), *mount_warnings(source, excludes)]
+    warnings = [*source.get("login", []), *plan_notes.mount_warnings(source, excludes)]
     for unit, state in source.get("services", {}).items():
         if state.get("load") == "loaded" and state.get("active") not in ("active", "activating"):
             warnings.append(f"{unit} is not running on the source; it is left as it is.")
     warnings += raw_notes(spec.disk_schema, spec.sync, source) if spec else []
-    found = disk_warnings({"filesystems": systems_of(source, excludes)}) + machine_warnings(tree or {}) + option_warnings(tree or {})
+    found = plan_notes.disk_warnings({"filesystems": systems_of(source, excludes)}) + plan_notes.machine_warnings(tree or {}) + option_warnings(tree or {})
     if spec and vm:
-        found += network_warnings(spec, vm, source) + mac_warnings(spec, vm, source, tree or {})
+        found += plan_notes.network_warnings(spec, vm, source) + mac_warnings(spec, vm, source, tree or {})
     return warnings + found
 
 
@@ -200,7 +192,7 @@ def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.An
     if missing:
         problems.append(Problem(f"Programs are missing on the source: {', '.join(missing)}.", "Install them there."))
     name, _prefix = admin_interface(spec, source)
-    medium = medium_problem((spec.admin.address, spec.admin.temporary_address), name, source)
+    medium = plan_notes.medium_problem((spec.admin.address, spec.admin.temporary_address), name, source)
     if medium:
         problems.append(Problem(*medium, "admin.address"))
     elif name is None:
@@ -221,7 +213,7 @@ def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.An
                 "admin.address",
             )
         )
-    problems += [Problem(*each) for each in mount_problems(source, spec.excludes)]
+    problems += [Problem(*each) for each in plan_notes.mount_problems(source, spec.excludes)]
     if any(each["fstype"] == "btrfs" for each in source.get("filesystems", [])) and not source.get("tools", {}).get(BTRFS_TOOL):
         hint = "Install btrfs-progs there."
         problems.append(Problem("The program btrfs is missing on the source; it is required to list subvolumes that are not mounted.", hint))

@@ -24,13 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_hooks import Hook, parse_hooks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import STOP_AFTER, MigrationSpec, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import MigrationFailed, still_running, summary
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import (
-    filesystems_of,
-    find_problems,
-    find_warnings,
-    fixup_context,
-    own_vm,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request import plan_preflight
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.run_look import described
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import AGAIN
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything
@@ -183,7 +177,7 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     if not spec.source.host_keys:
         raise InputError("are required.", "source.host_keys", "Set the source's public host keys, or pass source_facts; unknown host keys are not trusted.")
     vm = vm_details(spec)
-    own = own_vm(vm, facts) if facts and not _in_pause(journal) else None
+    own = plan_preflight.own_vm(vm, facts) if facts and not _in_pause(journal) else None
     if own:
         # before anything is stored under this name here
         raise RefusedError(own.message, own.path, own.hint)
@@ -283,13 +277,13 @@ def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal:
     """Check mode: run preflight, and return the plan and the fix-ups as a diff."""
     vm = vm_details(spec)
     layout = layout_of(spec, vm, facts)
-    warnings = find_warnings(facts, spec, vm, (facts or {}).get("tree"))
+    warnings = plan_preflight.find_warnings(facts, spec, vm, (facts or {}).get("tree"))
     try:
         host = destination(spec, vm, facts)
     except BackendError as error:
         host = None
         warnings.append(f"The destination was not checked: {error}")
-    problems, lacking = model_problem.without_tools(find_problems(spec, vm, layout, facts, host))
+    problems, lacking = model_problem.without_tools(plan_preflight.find_problems(spec, vm, layout, facts, host))
     warnings += lacking
     if problems:
         raise FootprintError(model_problem.as_text(problems))
@@ -298,11 +292,11 @@ def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal:
         warnings.append("The source was not checked; pass source_facts to check it and to see the fix-ups.")
     else:
         tree = dict(facts.get("tree", {}))
-        changes = plan_fixups(tree, fixup_context(spec, vm, layout, facts, io_remote_source.key_marker(spec.name)))
+        changes = plan_fixups(tree, plan_preflight.fixup_context(spec, vm, layout, facts, io_remote_source.key_marker(spec.name)))
         result["diff"] = [{"prepared": fixups_diff(tree, changes)}]
         result["plan"] = {
             "phases": list(PHASES),
-            "bytes": sum(each.used for each in filesystems_of(facts, spec.excludes)) + sum(raw.size for _partition, raw in layout.raws),
+            "bytes": sum(each.used for each in plan_preflight.filesystems_of(facts, spec.excludes)) + sum(raw.size for _partition, raw in layout.raws),
             "services": facts.get("everything", []) if holds_everything(spec.services, spec.quiesce) else list(spec.services),
             "fixups": sorted(changes),
             "partitions": [

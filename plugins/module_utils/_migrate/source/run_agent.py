@@ -28,16 +28,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.pl
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_network import is_network_file, replace_address
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal import io_inside
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import BTRFS_TOOL, SOURCE_TOOLS
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_facts, io_journal_mirror, io_maintenance, io_services
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_facts, io_journal_mirror, io_maintenance, io_services, model_source
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_state import HOME, SourceState, awaits_boot, boot_id
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import LENT
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import (
-    ALL,
-    MAINTENANCE_BOOT,
-    STOP_SERVICES,
-    Container,
-    check_request,
-)
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import passphrase_volume, watch_service
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_key_session, io_login, model_one_time_key
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import HANDED_OVER, QUIESCED, SERVING
@@ -55,7 +48,7 @@ _REBOOT_RETRY = 20.0
 def gather_facts(
     services: t.Sequence[str] = (),
     address: str | None = None,
-    containers: t.Sequence[Container] = (),
+    containers: t.Sequence[model_source.Container] = (),
     excludes: t.Sequence[str] = (),
     *,
     secrets: bool = False,
@@ -68,7 +61,7 @@ def gather_facts(
     :arg excludes: what is not copied.
     :arg secrets: return the configuration files unchanged; without it secrets are masked.
     """
-    named = [each for each in services if each != ALL]
+    named = [each for each in services if each != model_source.ALL]
     facts = io_facts.gather(named, (*SOURCE_TOOLS, BTRFS_TOOL), excludes)
     # what services: all would stop; check mode and master_source_info show it
     facts["everything"] = io_services.everything()
@@ -256,15 +249,15 @@ def leave(marker: str, key: str | None = None, *, power_off: bool) -> bool:
 
 
 def _quiesce(state: SourceState, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    containers = [Container(**each) for each in given.get("containers", ())]
-    quiesce = given.get("quiesce", STOP_SERVICES)
+    containers = [model_source.Container(**each) for each in given.get("containers", ())]
+    quiesce = given.get("quiesce", model_source.STOP_SERVICES)
     data = state.begin(given["services"], given["lease"], given["admin"], containers, quiesce, given.get("new_mark"))
     if awaits_boot(data):
         start_watch(state.name, afresh=True)
         return _request(state, "reboot")
     # the watch must run before the first service stops
     start_watch(state.name, afresh=True)
-    if data["state"] == QUIESCED and quiesce != MAINTENANCE_BOOT:
+    if data["state"] == QUIESCED and quiesce != model_source.MAINTENANCE_BOOT:
         state.stop_services()
     return {"state": data}
 
@@ -280,7 +273,7 @@ def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t
     if command == "mirror":
         return {"kept": io_journal_mirror.kept(name), "state": state.read()}
     if command == "facts":
-        containers = [Container(**each) for each in given.get("containers", ())]
+        containers = [model_source.Container(**each) for each in given.get("containers", ())]
         facts = gather_facts(given.get("services", ()), given.get("address"), containers, given.get("excludes", ()), secrets=True)
         return {"facts": facts, "state": state.read()}
     if command == "state":
@@ -330,7 +323,7 @@ def main(argv: t.Sequence[str]) -> int:
         if mark is not None and SourceState(name).read().get("mark") != mark:
             raise InputError(f"This machine is not the source of {name}: it is a copy of the source, or its state is lost.")
         known = {"mark": mark}
-        check_request(given)
+        model_source.check_request(given)
         sys.stdout.write(json.dumps({"ok": answer(command, name, given), **known}) + "\n")
         return 0
     except FootprintError as error:
