@@ -65,10 +65,7 @@ class Item:
 
 
 def parse_spec(params: t.Mapping[str, t.Any]) -> MoveSpec:
-    """Parse the request from the module parameters or the job file, which have the same keys.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse the request from the module parameters or the job file, which have the same keys."""
     return MoveSpec(
         id=parse_name(params.get("id"), "id"),
         cluster=parse_name(params.get("cluster") or "default", "cluster"),

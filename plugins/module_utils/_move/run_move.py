@@ -133,10 +133,7 @@ def _rolled_back(journal: model_journal.MoveJournal) -> bool:
 
 
 def _refuse_other_cluster(store: MoveStore, cluster: str, hint: str) -> None:
-    """Refuse a call for the VM of one cluster while the stored job is that of another: both may use the same ID, and moves are stored by ID.
-
-    :raises RefusedError: the job is that of another cluster.
-    """
+    """Refuse a call for the VM of one cluster while the stored job is that of another: both may use the same ID, and moves are stored by ID."""
     job = store.read_job()
     owner = str(job["params"].get("cluster") or "default") if job is not None else cluster
     if owner != cluster:
@@ -144,10 +141,7 @@ def _refuse_other_cluster(store: MoveStore, cluster: str, hint: str) -> None:
 
 
 def _refuse_other_run(store: MoveStore, spec: MoveSpec) -> None:
-    """Refuse to wait for the running worker as if it did what is requested.
-
-    :raises RefusedError: it moves the VM to another destination, or completes or returns an earlier move.
-    """
+    """Refuse to wait for the running worker as if it did what is requested."""
     job = store.read_job()
     if job is None:
         return
@@ -157,10 +151,7 @@ def _refuse_other_run(store: MoveStore, spec: MoveSpec) -> None:
 
 
 def _refuse_other_destination(store: MoveStore, spec: MoveSpec) -> None:
-    """Refuse a move while the stored one has another destination, where a part of the VM may be already.
-
-    :raises RefusedError: with that destination.
-    """
+    """Refuse a move while the stored one has another destination, where a part of the VM may be already."""
     job = store.read_job()
     to = parse_spec(job["params"]).destination.name if job is not None and job["action"] == model_journal.MOVED else spec.destination.name
     if to != spec.destination.name:
@@ -172,10 +163,7 @@ def _refuse_other_destination(store: MoveStore, spec: MoveSpec) -> None:
 
 
 def _refuse(spec: MoveSpec, journal: model_journal.MoveJournal, record: Record | None, begun: bool) -> None:
-    """Refuse a conflict with another move of the VM.
-
-    :raises RefusedError: another move is unfinished, or has another destination.
-    """
+    """Refuse a conflict with another move of the VM."""
     if begun and journal.going in (model_journal.CONFIRMED, model_journal.RETURNED):
         raise RefusedError(f"the run with state: {journal.going} for {spec.id} is unfinished.", "state", f"Complete it with state: {journal.going}.")
     if record is None:
@@ -252,11 +240,7 @@ def _later(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
 
 
 def _refuse_unproven(params: Params, destination: Machine) -> None:
-    """Refuse to give up a destination that was not named, or that answers: the VM would run twice.
-
-    :raises InputError: another name was given.
-    :raises RefusedError: it answers.
-    """
+    """Refuse to give up a destination that was not named, or that answers: the VM would run twice."""
     named = params.get("destination_lost")
     if not named:
         return
@@ -269,10 +253,7 @@ def _refuse_unproven(params: Params, destination: Machine) -> None:
 
 
 def _refuse_mixed(store: MoveStore, journal: model_journal.MoveJournal, params: Params) -> None:
-    """Refuse to start the VM from its old disks here, if a part of them was replaced.
-
-    :raises RefusedError: it was.
-    """
+    """Refuse to start the VM from its old disks here, if a part of them was replaced."""
     if params["state"] == model_journal.RETURNED and params.get("discard_changes") and journal.facts.get("mixed"):
         raise RefusedError(
             "an interrupted return has already replaced a part of the old disks here by those of the destination.",
@@ -288,10 +269,7 @@ def _start(store: MoveStore, action: str, params: Params) -> None:
 
 
 def _outcome(store: MoveStore, params: Params, good: str) -> dict[str, t.Any]:
-    """Wait for the end of the unit, unless ``wait`` is off, and return the result.
-
-    :raises FootprintError: timeout, or the move failed.
-    """
+    """Wait for the end of the unit, unless ``wait`` is off, and return the result."""
     if not run_jobs.ended(unit_name(store.name), params):
         why = model_journal.waiting(store.journal())
         message = f"the move of {store.name} is still running{f': {why}' if why else '.'}"

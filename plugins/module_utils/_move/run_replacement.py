@@ -124,10 +124,7 @@ def _uris(request: ReplacementRequest) -> list[str]:
 
 
 def _plan(request: ReplacementRequest, uuid: str, found: tuple[str, DomainRecord] | None, stack: contextlib.ExitStack) -> tuple[Removal, ...]:
-    """Return the volumes of the old VM, and on the server of the new one those in the way of its disks.
-
-    :raises RefusedError: one must keep its name, so that the new VM would start with it.
-    """
+    """Return the volumes of the old VM, and on the server of the new one those in the way of its disks."""
     hosts = []
     for each in dict.fromkeys(([found[0]] if found else []) + _uris(request)):
         # a driver that this host does not have needs no volume

@@ -155,10 +155,7 @@ def apply(parts: xml_cib.Parts, is_ours: t.Callable[[str], bool], *, check_mode:
 
 
 def _verify(path: str) -> None:
-    """Check a configuration.
-
-    :raises BackendError: it has errors. Warnings are what Pacemaker would do, for example leave a VM alone.
-    """
+    """Check a configuration; warnings, which are about what Pacemaker would do, are accepted."""
     done = run(["crm_verify", "--xml-file", path], timeout=_TIME, ok=(0, 78))
     if done.rc and "Warnings found" not in done.stdout + done.stderr:
         raise BackendError(f"Pacemaker refuses its new configuration: {(done.stderr or done.stdout).strip()}")

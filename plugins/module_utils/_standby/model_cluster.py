@@ -86,10 +86,7 @@ class Vm(t.NamedTuple):
 
 
 def parse_cluster(data: t.Mapping[str, t.Any]) -> Cluster:
-    """Parse the cluster from module parameters.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse the cluster from module parameters."""
     if not _NAME.match(str(data.get("cluster") or "")):
         raise InputError("is not a valid name.", "cluster", "Use up to 100 letters, digits and . _ -")
     given = list(data.get("members") or ())
@@ -127,10 +124,7 @@ def _address(value: t.Any, path: str) -> str:
 
 
 def _uses_watchdog(members: t.Sequence[Member], wish: str) -> bool:
-    """Whether the watchdogs are used: by default only if a server has no management controller.
-
-    :raises InputError: a server could not be ended when it is lost.
-    """
+    """Whether the watchdogs are used: by default only if a server has no management controller."""
     without = [each.name for each in members if each.bmc is None]
     lacking = [each.name for each in members if not each.watchdog]
     if wish == "never" and without or without and lacking:

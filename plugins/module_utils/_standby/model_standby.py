@@ -158,10 +158,7 @@ def parse_copy_id(value: t.Any, path: str = "copy") -> str:
 
 
 def _parse_voter(entry: t.Mapping[str, t.Any] | None, path: str) -> Machine:
-    """Parse a machine that is asked before the VM starts after a boot: the standby, or a witness.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse a machine that is asked before the VM starts after a boot: the standby, or a witness."""
     voter = parse_machine(entry, path)
     if not voter.host_keys:
         raise InputError("is empty.", f"{path}.host_keys", "Use the content of its /etc/ssh/ssh_host_*_key.pub.")
@@ -179,10 +176,7 @@ def check_id(vm_id: str, path: str) -> str:
 
 
 def parse_job(data: t.Mapping[str, t.Any]) -> Job:
-    """Parse the request, from module parameters and the facts of the VM, or from the job file.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse the request, from module parameters and the facts of the VM, or from the job file."""
     witnesses = tuple(_parse_voter(each, f"witnesses[{index}]") for index, each in enumerate(data.get("witnesses") or ()))
     automatic = bool(data.get("automatic"))
     if automatic and not witnesses:

@@ -60,10 +60,7 @@ def _systems(cluster: Cluster, params: t.Mapping[str, t.Any]) -> dict[str, str]:
 
 
 def _known(name: str) -> tuple[str, xml_cib.Seen]:
-    """Return the other server of the cluster, whose name a person typed.
-
-    :raises RefusedError: it is another name, or the server is in the cluster.
-    """
+    """Return the other server of the cluster, whose name a person typed."""
     here, nodes = io_cluster.here(), {each.get("uname") for each in io_cluster.cib().iterfind("configuration/nodes/node")}
     (other,) = nodes - {here} or {None}
     if name != other:

@@ -131,10 +131,7 @@ def _kept_code(store: io_store.StandbyStore) -> pathlib.Path | None:
 
 
 def _refuse_unfit(uri: str, uuid: str) -> None:
-    """Refuse a VM whose disks cannot be copied while it runs.
-
-    :raises RefusedError: with all reasons.
-    """
+    """Refuse a VM whose disks cannot be copied while it runs."""
     vm = io_look.describe(uri, uuid)
     if vm["type"] == "lxc":
         raise RefusedError(

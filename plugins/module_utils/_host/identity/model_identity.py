@@ -96,10 +96,7 @@ def parse_identity(text: str, place: t.Any) -> Identity:
 
 
 def parse_machine(given: t.Mapping[str, t.Any], path: str) -> Machine:
-    """Return a machine from its values.
-
-    :raises InputError: with the path of an invalid value.
-    """
+    """Return a machine from its values."""
     values = []
     for key, pattern, hint in (
         ("machine_id", _MACHINE_ID, "Copy /etc/machine-id of the server: 32 lower-case hexadecimal digits."),

@@ -220,7 +220,6 @@ def parse_node(name: t.Any, cluster: t.Any, roles: t.Any, vms: t.Any) -> NodeAtt
     """Parse the attributes of a server.
 
     :arg vms: VM details, a list or JSON text.
-    :raises InputError: with the path of the invalid value.
     """
     names = tuple(dict.fromkeys(parse_name(role, f"roles[{index}]") for index, role in enumerate(roles or ())))
     return NodeAttributes(
@@ -237,7 +236,6 @@ def parse_policy(memory_reserve: t.Any, vcpu_ratio: t.Any, pool_reserve: t.Any =
     :arg memory_reserve: numbers without a unit are in GiB; ``0`` reserves nothing.
     :arg vcpu_ratio: vCPUs per logical CPU, above 0.
     :arg pool_reserve: numbers without a unit are in GiB.
-    :raises InputError: with the path of the invalid value.
     """
     try:
         ratio = float(vcpu_ratio)

@@ -94,7 +94,6 @@ def parse_pools(value: t.Any, default: str, default_path: str | None) -> tuple[W
     """Parse the requested pools; the default one comes first, its entry in the list takes precedence.
 
     :arg value: list of mappings.
-    :raises InputError: with the path of the invalid value.
     """
     if default_path is not None and not os.path.isabs(default_path):
         raise InputError(f"{default_path!r} is not an absolute path.", "pool_path", "Use the absolute path of the pool's folder.")
@@ -113,10 +112,7 @@ def parse_pools(value: t.Any, default: str, default_path: str | None) -> tuple[W
 
 
 def parse_networks(value: t.Any) -> tuple[WantedNetwork, ...]:
-    """Parse the requested networks.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse the requested networks."""
     hint = "Use {bridge: BRIDGE}, with a name if it differs from that of the bridge."
     found: list[WantedNetwork] = []
     for index, entry in enumerate(sequence(value, "networks", hint)):

@@ -125,10 +125,7 @@ def read_state(
 
 
 def _check_mount(pool: WantedPool, path: str, mounts: t.Any) -> str | None:
-    """Return the mount point of a pool's file system; creating the folder while it is not mounted would fill the root file system.
-
-    :raises RefusedError: the file system is not mounted.
-    """
+    """Return the mount point of a pool's file system; creating the folder while it is not mounted would fill the root file system."""
     point = mounts.point(path)
     if pool.mounted is None:
         mounts.check(pool.name, path, f"{pool.where}.name" if pool.where.startswith("pools") else "pool")
@@ -150,10 +147,7 @@ def _pools_of_disks(pools: t.Sequence[WantedPool], node: NodeAttributes) -> tupl
 
 
 def _capacity(pool: WantedPool, found: plan_parts.FoundPool | None, backend: t.Any, prepared: bool) -> PoolCapacity | None:
-    """Return the sizes of a pool; if it is not active, those of its file system or volume group.
-
-    :raises InputError: the volume group does not exist.
-    """
+    """Return the sizes of a pool; if it is not active, those of its file system or volume group."""
     if found is not None and found[1]:
         return found[0]
     if pool.type == LOGICAL or (found is not None and found[0].type == LOGICAL):

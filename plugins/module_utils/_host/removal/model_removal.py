@@ -73,7 +73,6 @@ def parse_quorums(value: t.Any) -> dict[str, tuple[Member, ...]]:
     """Parse the members of each quorum, on all servers.
 
     :arg value: mapping of lists, or ``None``.
-    :raises InputError: with the path of the invalid value.
     """
     found = {}
     for quorum, given in mapping(value, "quorums", _HINT).items():

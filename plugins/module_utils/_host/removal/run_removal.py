@@ -140,10 +140,7 @@ def remove_node(request: RemovalRequest, *, check_mode: bool, backend: t.Any = N
 
 
 def _check_name(node: t.Any, recorded: t.Mapping[str, t.Any]) -> None:
-    """Check that the machine is the node, not another one at its address.
-
-    :raises RefusedError: it was prepared with another name for the same cluster.
-    """
+    """Check that the machine is the node, not another one at its address."""
     name = str(_recorded(recorded, "name") or "")
     if name not in ("", node.name) and _recorded(recorded, "cluster") == node.cluster:
         raise RefusedError(

@@ -202,7 +202,6 @@ def parse_settings(raw: t.Mapping[str, t.Any]) -> HostSettings:
     """Parse and validate the settings.
 
     :arg raw: the module parameters by name.
-    :raises InputError: with the path of the invalid value.
     """
     guests_file = raw.get("guests_file") or GUESTS_FILE
     if not str(guests_file).startswith("/"):

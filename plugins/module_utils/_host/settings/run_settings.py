@@ -149,10 +149,7 @@ def _pages_result(size_kib: int, asked: int, found: HostFound, given: t.Mapping[
 
 
 def _apply(plan: HostPlan, found: HostFound, backend: t.Any) -> dict[int, int]:
-    """Apply all steps in order, restart and test the daemon, and restore its old files if it fails.
-
-    :raises BackendError: the daemon does not answer.
-    """
+    """Apply all steps in order, restart and test the daemon, and restore its old files if it fails."""
     given: dict[int, int] = {}
     for step in plan.steps:
         if isinstance(step, GivePages):

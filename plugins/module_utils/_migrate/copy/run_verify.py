@@ -222,10 +222,7 @@ def _describe(found: t.Mapping[bytes, Difference], how: str) -> str:
 
 
 def _set_flags(context: Context, flags: t.Mapping[bytes, bytes]) -> None:
-    """Set the source's immutable and append-only flags on the copy, after the last write to it.
-
-    :raises BackendError: the copy's file system does not support them.
-    """
+    """Set the source's immutable and append-only flags on the copy, after the last write to it."""
     tree = context.disk().mount()
     if not flags:
         return

@@ -159,10 +159,7 @@ class DiskImage:
         run(["sync", self.node(esp)])
 
     def _esp_files(self, mount: str) -> list[str]:
-        """The paths on this host of the files and folders at the top of the EFI system partition.
-
-        :raises BackendError: FAT cannot store one of the files; the link of a hostile source could lead to any file of this host.
-        """
+        """The paths on this host of what is at the top of the EFI system partition; the link of a hostile source could lead to any file of this host."""
         self.tree.make_folder(mount)
         folders = [mount]
         while folders:

@@ -188,10 +188,7 @@ def is_esp(mount: str | None, fs: str) -> bool:
 
 
 def parse_schema(value: t.Sequence[t.Any] | None, path: str = "disk_schema") -> tuple[Partition, ...]:
-    """Parse the disk schema; an empty one means the same as on the source.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse the disk schema; an empty one means the same as on the source."""
     if not value:
         return ()
     partitions = tuple(_parse_partition(entry, f"{path}[{index}]") for index, entry in enumerate(value))

@@ -81,7 +81,6 @@ def _await_boot(context: Context, *, may_serve: bool = False) -> None:
     """Wait until the source has booted with network and ssh only.
 
     :arg may_serve: accept a source that serves; the caller quiesces it again.
-    :raises BackendError: the source serves instead, or does not answer in time.
     """
     began = time.monotonic()
     context.log("the source boots without its services")
@@ -265,10 +264,7 @@ def let_clients_in(context: Context) -> None:
 
 
 def _address_problem(context: Context) -> str | None:
-    """Check that the VM answers at the admin address, and announce it there; returns a reason while it does not answer.
-
-    :raises BackendError: another machine answers at the address.
-    """
+    """Check that the VM answers at the admin address, and announce it there; returns a reason while it does not answer."""
     bridge = context.bridge
     if not bridge:
         return None

@@ -74,8 +74,6 @@ def _learn_of_hand_over(context: Context) -> None:
     """Find out whether the source has handed over: its worker was stopped after the final confirmation and before it recorded the answer.
 
     Clients may have been admitted meanwhile, so that their data is on the disk of the VM.
-
-    :raises BackendError: the source does not answer; the VM is not stopped.
     """
     try:
         state = context.source.ask("state")["state"]["state"]
@@ -114,10 +112,7 @@ def _release_disk(context: Context) -> None:
 
 
 def _answers(context: Context) -> dict[str, t.Any]:
-    """Return the state of a source that has handed over.
-
-    :raises BackendError: it does not answer.
-    """
+    """Return the state of a source that has handed over."""
     context.source.address = context.source.identity.only = context.spec.admin.temporary_address
     try:
         return dict(context.source.ask("state")["state"])

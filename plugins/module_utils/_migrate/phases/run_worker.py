@@ -124,10 +124,7 @@ def carry_out(context: Context, action: str, starts: t.Sequence[float] = ()) -> 
 
 
 def _give_up(context: Context, reason: str) -> None:
-    """Roll back after the worker was killed repeatedly, so that the source serves again.
-
-    :raises BackendError: there is nothing to roll back because the source was not touched.
-    """
+    """Roll back after the worker was killed repeatedly, so that the source serves again."""
     if "quiesce" not in context.journal.phases:
         raise BackendError(f"The migration was aborted: {reason}.", hint="Find out what kills it, for example with journalctl -k; then run again.")
     run_return.roll_back(context, f"{context.journal.phase}: {reason}")
@@ -188,10 +185,7 @@ def _stop(context: Context) -> None:
 
 
 def _one_destination(context: Context) -> None:
-    """Prevent two hosts from migrating the same source.
-
-    :raises RefusedError: another host migrates it.
-    """
+    """Prevent two hosts from migrating the same source."""
     try:
         answer = context.source.ask("mirror", timeout=20)
     except FootprintError as error:

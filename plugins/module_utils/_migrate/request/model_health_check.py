@@ -48,10 +48,7 @@ class HealthCheck:
 
 
 def parse_checks(value: t.Sequence[t.Any]) -> tuple[HealthCheck, ...]:
-    """Parse the health checks of a request.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse the health checks of a request."""
     return tuple(_parse_check(entry, f"health_checks[{index}]") for index, entry in enumerate(value))
 
 

@@ -29,10 +29,7 @@ class Hook:
 
 
 def parse_hooks(value: t.Sequence[t.Any]) -> tuple[Hook, ...]:
-    """Parse the hooks of a request, in order.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse the hooks of a request, in order."""
     hooks = []
     for index, entry in enumerate(value):
         path = f"hooks[{index}]"

@@ -86,10 +86,7 @@ class MigrationSpec:
 
 
 def parse_spec(params: t.Mapping[str, t.Any]) -> MigrationSpec:
-    """Parse the request from a module's parameters (or the job file, which contains the same).
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse the request from a module's parameters (or the job file, which contains the same)."""
     vm = params.get("vm") or {}
     if not isinstance(vm, t.Mapping):
         raise InputError("is not a mapping.", "vm", "Write the master's VM details, e.g. {id: master, cpu: 2, ram: 2}.")

@@ -123,7 +123,6 @@ def _refuse_other_hooks(name: str, running: t.Mapping[str, t.Any], hooks: t.Sequ
 
     :arg running: the request of the worker.
     :arg hooks: those of another request, which is to wait for the worker; empty for any.
-    :raises RefusedError: a worker runs, with other hooks.
     """
     active = io_units.unit_active(io_units.unit_name(name))
     if active and hooks and tuple(hooks) != parse_hooks(running.get("hooks") or []):
@@ -147,10 +146,7 @@ def _starting(store: JournalStore) -> tuple[Hook, ...]:
 
 
 def _refuse_starting(store: JournalStore, hooks: t.Sequence[Hook]) -> None:
-    """Refuse to replace the hooks of a run that is about to start, whose key may be on the source already.
-
-    :raises RefusedError: it has other hooks.
-    """
+    """Refuse to replace the hooks of a run that is about to start, whose key may be on the source already."""
     starting = _starting(store)
     if starting and tuple(hooks) != starting:
         hint = f"Wait until it ends, or {_STARTING:.0f} s if it was interrupted; then run again."
@@ -205,10 +201,7 @@ def _ensure_started(store: JournalStore, journal: Journal | None, given: t.Mappi
 
 
 def _refuse_other_master(name: str, before: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> None:
-    """Refuse the migration of a second machine under a name that has a migration already: it would be reported as done, or written over the first.
-
-    :raises RefusedError: with the address of the first machine.
-    """
+    """Refuse the migration of a second machine under a name that has a migration already: it would be reported as done, or written over the first."""
     was, now = (str((each.get("admin") or {}).get("address") or "").partition("/")[0] for each in (before, given))
     if was and now and was != now and not _same_machine(before, given, unknown=False):
         raise RefusedError(
@@ -219,10 +212,7 @@ def _refuse_other_master(name: str, before: t.Mapping[str, t.Any], given: t.Mapp
 
 
 def _refuse_data_loss(name: str, journal: Journal | None, params: t.Mapping[str, t.Any]) -> None:
-    """Refuse to copy over the disk of a VM that served clients before it was rolled back, unless that is requested.
-
-    :raises RefusedError: with the disk.
-    """
+    """Refuse to copy over the disk of a VM that served clients before it was rolled back, unless that is requested."""
     disk = journal.facts.get(run_return.VM_DATA) if journal else None
     if disk and not params.get("discard_vm_data"):
         raise RefusedError(
@@ -354,8 +344,6 @@ def _refuse_moved(journal: Journal) -> None:
     """Refuse to continue or roll back a migration whose VM is on another host.
 
     Its old copy here would be started as well; or the source would wait until the VM is off, for example for a restart, and then serve with the old data.
-
-    :raises RefusedError: with the host of the VM.
     """
     uuid = journal.facts.get("vm", {}).get("uuid")
     record = io_owner.away(uuid) if uuid else None

@@ -64,10 +64,7 @@ def parse_unit(value: t.Any, path: str) -> str:
 
 
 def parse_services(value: t.Any) -> tuple[str, ...]:
-    """Parse unit names in the order in which they stop, or ``("all",)``.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse unit names in the order in which they stop, or ``("all",)``."""
     entries = [value] if isinstance(value, str) else value or []
     if not isinstance(entries, (list, tuple)):
         raise InputError(f"{shown(value)} is not a list.", "services", f"Name systemd units, or write {ALL}.")
@@ -90,10 +87,7 @@ def parse_services(value: t.Any) -> tuple[str, ...]:
 
 
 def parse_containers(value: t.Any) -> tuple[Container, ...]:
-    """Parse containers in the order in which they stop.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse containers in the order in which they stop."""
     if value is not None and not isinstance(value, (list, tuple)):
         raise InputError(f"{shown(value)} is not a list.", "containers", "Write e.g. [{engine: podman, name: web}].")
     found: list[Container] = []
@@ -115,10 +109,7 @@ def parse_containers(value: t.Any) -> tuple[Container, ...]:
 
 
 def parse_excludes(value: t.Any) -> tuple[str, ...]:
-    """Parse paths and patterns that are not copied.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse paths and patterns that are not copied."""
     if not isinstance(value, (list, tuple)):
         raise InputError(f"{shown(value)} is not a list.", "excludes", "Write e.g. [/var/cache/x/*].")
     for index, each in enumerate(value):
