@@ -48,7 +48,7 @@ def preflight(context: Context) -> None:
         clear_there(context)
         there = context.ask("look", vm=vm)
     problems = plan_move.find_problems(spec, vm, there)
-    journal.problems = [each.as_dict() for each in problems]
+    journal.problems = [each._asdict() for each in problems]
     if problems:
         raise RefusedError(model_problem.as_text(problems))
     journal.live_blockers = plan_move.live_blockers(vm, there)

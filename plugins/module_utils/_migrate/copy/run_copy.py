@@ -63,7 +63,7 @@ def preflight(context: Context) -> None:
         problems.append(Problem(*greeting(context.source.printed), "source.address"))
     layout = layout_of(context.spec, context.vm, source)
     problems += plan_preflight.find_problems(context.spec, context.vm, layout, source, destination(context.spec, context.vm, source))
-    context.journal.problems = [each.as_dict() for each in problems]
+    context.journal.problems = [each._asdict() for each in problems]
     if problems or source is None:
         raise FootprintError(as_text(problems))
     tree = source.pop("tree")
