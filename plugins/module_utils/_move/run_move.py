@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import secrets
 import typing as t
 
@@ -24,21 +25,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING, Record
 
-_JOB_KEYS = (
-    "id",
-    "cluster",
-    "destination",
-    "uri",
-    "destination_uri",
-    "method",
-    "shutdown_timeout",
-    "force",
-    "max_downtime",
-    "max_passes",
-    "bandwidth_limit",
-    "live_timeout",
-    "start_timeout",
-)
 # options that a later call may change
 _LATER = ("shutdown_timeout", "force")
 # options of a return without the data, or without the destination
@@ -123,7 +109,7 @@ def _ensure_started(params: Params, store: MoveStore, spec: MoveSpec, check_mode
         return _rehearse(params, spec, journal, begun and record is not None)
     if not spec.destination.host_keys:
         raise InputError("are missing.", "destination.host_keys", "Set the public ssh host keys of the destination; unknown keys are never accepted.")
-    _start(store, model_journal.MOVED, {**{key: params.get(key) for key in _JOB_KEYS}, "new_move": record is None})
+    _start(store, model_journal.MOVED, {**{field.name: params.get(field.name) for field in dataclasses.fields(spec)}, "new_move": record is None})
     return None
 
 

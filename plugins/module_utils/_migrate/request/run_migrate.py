@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 import sys
@@ -40,37 +41,6 @@ _LOCK = "migration-start"
 _LOCK_TIMEOUT = 60.0
 # seconds in which a run that was prepared starts
 _STARTING = 120.0
-
-_JOB_KEYS = (
-    "name",
-    "cluster",
-    "uri",
-    "template",
-    "pool",
-    "vm",
-    "source",
-    "admin",
-    "boot",
-    "pxe_from_source",
-    "quiesce",
-    "services",
-    "containers",
-    "sync",
-    "disk_schema",
-    "bandwidth_limit",
-    "excludes",
-    "rehearse",
-    "rehearse_timeout",
-    "health_checks",
-    "hooks",
-    "preparation_timeout",
-    "max_passes",
-    "max_downtime",
-    "boot_timeout",
-    "lease_timeout",
-    "source_after",
-    "stop_after",
-)
 
 
 def migrate(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any]:
@@ -197,7 +167,7 @@ def _ensure_started(store: JournalStore, journal: Journal | None, given: t.Mappi
         if journal and journal.facts.pop(run_return.VM_DATA, None):
             store.write(journal)
         _refresh(store, journal, given)
-        _start(store, run_worker.MIGRATE, {key: given.get(key) for key in _JOB_KEYS})
+        _start(store, run_worker.MIGRATE, {field.name: given.get(field.name) for field in dataclasses.fields(spec)})
 
 
 def _refuse_other_master(name: str, before: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> None:
