@@ -31,7 +31,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_n
 from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.io_settings import SettingsHost
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import io_blocks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.io_vm_guard import VmGuard
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_journal_mirror, io_state
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_state
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_replacement
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal
@@ -212,7 +212,7 @@ def _source(home: pathlib.Path, work: pathlib.Path) -> None:
         state = io_state.SourceState(NAME)
         state.write(SOURCE)
         _keep(home, "source_state", state.file)
-    io_journal_mirror.keep(NAME, REPORT, work)
+    io_state.keep_report(NAME, REPORT, work)
     _keep(home, "source_report", work / f"{NAME}.journal")
     io_authorized_keys.allow(NAME, COMMANDS, work)
     _keep(home, "key_commands", work / f"{NAME}.commands")

@@ -17,8 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import io_boot
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups import PATTERNS, plan_fixups
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import io_destination_facts, io_vm_guard
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.plan_phases import converged
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_prediction import predict
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.plan_phases import converged, predict
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_state
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import MAINTENANCE_BOOT
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything

@@ -25,7 +25,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import model_disk
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_features import Version, arguments, version_in
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_pool_space import full_pool
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_rsync import full_pool
 
 BIOS_GRUB = "21686148-6449-6E6F-744E-656564454649"
 EFI_SYSTEM = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"

@@ -22,7 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import fixup_context
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import FENCE
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import MAINTENANCE_BOOT
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_pool_space import full_pool
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_rsync import full_pool
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PARKED, QUIESCED, SERVING
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, ports_of
 

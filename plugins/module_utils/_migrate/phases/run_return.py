@@ -98,7 +98,7 @@ def _returned(context: Context) -> None:
     context.keep()
     context.mirror()
     # after an automatic rollback a next attempt is likely, so its files are kept
-    leave(context, power_off=False, forget=asked)
+    leave(context, forget=asked)
     journal.facts.pop("source_mark", None)
     context.keep()
 
@@ -144,7 +144,7 @@ def retire(context: Context) -> None:
         else:
             if state != HANDED_OVER:
                 raise BackendError(f"The source is {state}; only a source that is {HANDED_OVER} can be retired.", hint="Finish the migration first.")
-            leave(context, power_off=True)
+            leave(context, power_off=True, forget=True)
     _await_silence(context)
     journal.state = "retired"
     journal.ended = time.time()

@@ -28,8 +28,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.pl
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_network import is_network_file, replace_address
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal import io_inside
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import BTRFS_TOOL, SOURCE_TOOLS
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_facts, io_journal_mirror, io_maintenance, io_services, model_source
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_state import HOME, SourceState, awaits_boot, boot_id
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_facts, io_maintenance, io_services, model_source
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_state import HOME, SourceState, awaits_boot, boot_id, keep_report, kept_report
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import LENT
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import passphrase_volume, watch_service
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_key_session, io_login, model_one_time_key
@@ -269,9 +269,9 @@ def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t
     """
     state = SourceState(name)
     if given.get("journal"):
-        io_journal_mirror.keep(name, given["journal"])
+        keep_report(name, given["journal"])
     if command == "mirror":
-        return {"kept": io_journal_mirror.kept(name), "state": state.read()}
+        return {"kept": kept_report(name), "state": state.read()}
     if command == "facts":
         containers = [model_source.Container(**each) for each in given.get("containers", ())]
         facts = gather_facts(given.get("services", ()), given.get("address"), containers, given.get("excludes", ()), secrets=True)

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_tree import Tree
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import run_copy
-from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_pool_space, io_rsync
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_rsync
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
 
 MIB = 1 << 20
@@ -111,7 +111,7 @@ def test_full_pool_is_reported(context, monkeypatch):
         raise CommandError(["rsync"], 11, "rsync: write failed: Input/output error (5)")
 
     monkeypatch.setattr(io_rsync, "pull", fail)
-    monkeypatch.setattr(io_pool_space, "_LITTLE", 1 << 62)
+    monkeypatch.setattr(io_rsync, "_LITTLE", 1 << 62)
     with pytest.raises(BackendError, match="pool with the copy's disk is full"):
         run_copy.copy_pass(context, "live", tolerate_vanished=True)
 

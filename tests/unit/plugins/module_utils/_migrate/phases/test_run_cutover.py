@@ -177,7 +177,7 @@ def test_only_a_source_that_handed_over_is_retired(world):
 
 def test_a_shutdown_is_noted_before_it_is_asked_for(world, monkeypatch):
     world.source.state = None
-    run_commit.leave(world, power_off=True)
+    run_commit.leave(world, power_off=True, forget=True)
     assert world.store.read().facts["source"]["off"] and "may still be" in world.journal.warnings[0]
 
 
