@@ -15,10 +15,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock im
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._move import run_agent, run_channel
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_copy import Copier
-from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore, OtherHost, key_name
+from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore, key_name
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item, MoveSpec
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import LINK_LOST
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import LINK_LOST, RemoteSource
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.xml_moved import NAMESPACE, PREFIX, mark_text
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
@@ -43,7 +43,7 @@ class Context:
     params: t.Mapping[str, t.Any]
     store: MoveStore
     journal: MoveJournal
-    remote: OtherHost
+    remote: RemoteSource
     saved: float = 0.0
     unanswered: str | None = None
 
@@ -214,8 +214,10 @@ class Context:
         return text_of(document)
 
 
-def other_host(spec: MoveSpec, store: MoveStore, code: pathlib.Path) -> OtherHost:
+def other_host(spec: MoveSpec, store: MoveStore, code: pathlib.Path) -> RemoteSource:
     """Create the ssh connection to the destination."""
     where = spec.destination
+    host = RemoteSource(key_name(spec.id), store.directory, [where.host], where.port, where.host_keys, code)
     # referenced by the imported module, so that its code is sent to the destination
-    return OtherHost(run_agent.MODULE, key_name(spec.id), store.directory, [where.host], where.port, where.host_keys, code)
+    host.agent, host.who = run_agent.MODULE, "destination"
+    return host

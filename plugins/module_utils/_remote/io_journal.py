@@ -57,6 +57,10 @@ class JournalStore:
         text = read_text(path)
         return self.kind.parse(text, path) if text else None
 
+    def journal(self) -> t.Any:
+        """Return the journal, a new one if none exists."""
+        return self.read() or self.kind(name=self.name)
+
     def write(self, journal: Journal) -> None:
         """Store the journal, safe against a power loss; on a full disk in the space allocated by :meth:`reserve`.
 

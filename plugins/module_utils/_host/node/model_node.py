@@ -192,13 +192,7 @@ class HypervisorProof:
 
     def as_dict(self) -> dict[str, t.Any]:
         """Return the proof for facts and results."""
-        return {
-            "usable": self.usable,
-            "reason": self.reason,
-            "seconds": self.seconds,
-            "cpu_models": dict(self.cpu_models),
-            "key": self.key,
-        }
+        return {key: value for key, value in dataclasses.asdict(self).items() if key != "type"}
 
     @classmethod
     def from_dict(cls, kind: str, value: t.Any) -> HypervisorProof | None:

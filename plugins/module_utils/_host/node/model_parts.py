@@ -75,14 +75,7 @@ class FoundNetwork:
 
     def as_dict(self) -> dict[str, t.Any]:
         """Return the network for results."""
-        return {
-            "name": self.name,
-            "mode": self.mode,
-            "bridge": self.bridge,
-            "active": self.active,
-            "autostart": self.autostart,
-            "ours": self.ours,
-        }
+        return {**{key: value for key, value in dataclasses.asdict(self).items() if key != "uuid"}, "ours": self.ours}
 
 
 def made_uuid(kind: str, name: str) -> str:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
@@ -15,8 +14,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node impor
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_libvirt_host import LibvirtHost
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import PROVABLE, HypervisorProof, PoolCapacity
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import POOL, FoundNetwork, made_uuid
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_left import left
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_tenants import share
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_left import left, share
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_guests import read_guests
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.model_removal import Guest
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
@@ -39,23 +37,16 @@ class InfoBackend:
     moved = staticmethod(io_owner.read_all)
 
 
-@dataclasses.dataclass(frozen=True)
-class NodeInfoRequest:
-    """The parameters of the use case."""
-
-    uri: str = "qemu:///system"
-    container_uri: str = "lxc:///system"
-    facts_file: str = io_facts.FACTS_FILE
-
-
-def read_node(request: NodeInfoRequest, *, backend: t.Any = None) -> tuple[dict[str, t.Any], list[str]]:
+def read_node(
+    uri: str = "qemu:///system", container_uri: str = "lxc:///system", facts_file: str = io_facts.FACTS_FILE, *, backend: t.Any = None
+) -> tuple[dict[str, t.Any], list[str]]:
     """Return the node and warnings about missing values.
 
     Without libvirt only the record and the facts of the machine are returned.
     """
     backend = backend or InfoBackend()
     facts = backend.measure()
-    unused, record = backend.read_recorded(request.facts_file)
+    unused, record = backend.read_recorded(facts_file)
     attributes = masked(_mapping(record.get("attributes")))
     details = {
         (str(attributes.get("cluster")), str(vm.get("id"))): vm.get("roles") or () for vm in attributes.get("vms") or () if isinstance(vm, dict)
@@ -66,9 +57,9 @@ def read_node(request: NodeInfoRequest, *, backend: t.Any = None) -> tuple[dict[
     guests: t.Any = []
     answers = True
     try:
-        with backend.libvirt(request.uri) as host:
+        with backend.libvirt(uri) as host:
             pools, networks = host.pools(), host.networks()
-        guests = read_guests((request.uri, request.container_uri), details, backend)
+        guests = read_guests((uri, container_uri), details, backend)
     except BackendError as error:
         answers = False
         warnings.append(f"{error.message} The values from libvirt are missing.")

@@ -216,10 +216,6 @@ class SettingsHost:
             found.append(Label(path, _type_of(policy), actual))
         return tuple(found)
 
-    def make_folder(self, path: str) -> None:
-        """Create a folder with mode 0711, as libvirt does."""
-        self._at(path).mkdir(mode=0o711, parents=True, exist_ok=True)
-
     @staticmethod
     def command(argv: t.Sequence[str]) -> None:
         """Run a command.

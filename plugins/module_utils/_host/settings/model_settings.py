@@ -154,18 +154,6 @@ class Command:
 
 
 @dataclasses.dataclass(frozen=True)
-class MakeFolder:
-    """Create a folder that only root can write to."""
-
-    path: str
-
-    @property
-    def action(self) -> str:
-        """The description for the result."""
-        return f"create {self.path}"
-
-
-@dataclasses.dataclass(frozen=True)
 class SetNumber:
     """Write a number to a file of the kernel; ``name`` for the result."""
 
@@ -195,7 +183,7 @@ class GivePages:
         return f"set huge pages of {self.name} from {self.before} to {self.count}"
 
 
-Step = t.Union[WriteFile, Command, MakeFolder, SetNumber, GivePages]
+Step = t.Union[WriteFile, Command, SetNumber, GivePages]
 
 
 def parse_settings(raw: t.Mapping[str, t.Any]) -> HostSettings:

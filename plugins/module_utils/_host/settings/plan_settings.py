@@ -17,7 +17,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.m
     GivePages,
     HostFound,
     HostSettings,
-    MakeFolder,
     SetNumber,
     Step,
     Unit,
@@ -200,7 +199,8 @@ def _label_steps(settings: HostSettings, found: HostFound, warnings: list[str]) 
             pattern = re.sub(r"([^\w/])", r"\\\1", label.path) + "(/.*)?"
             steps.append(Command(("semanage", "fcontext", "--add", "--type", POOL_TYPE, pattern), f"add {label.path} to the SELinux policy"))
         if label.actual is None:
-            steps.append(MakeFolder(label.path))
+            # as libvirt does
+            steps.append(Command(("install", "--directory", "--mode=0711", label.path), f"create {label.path}"))
         if label.actual not in _POOL_TYPES or label.policy not in _POOL_TYPES:
             # without -F: disks of running guests keep the label that their guest can access
             steps.append(Command(("restorecon", "-R", label.path), f"restore the SELinux labels of {label.path}"))

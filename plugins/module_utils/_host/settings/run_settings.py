@@ -18,7 +18,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.m
     HostFound,
     HostSettings,
     Kvm,
-    MakeFolder,
     SetNumber,
     Step,
     WriteFile,
@@ -181,8 +180,6 @@ def _do(step: Step, backend: t.Any) -> None:
         backend.write(step)
     elif isinstance(step, SetNumber):
         backend.set_number(step.path, step.value)
-    elif isinstance(step, MakeFolder):
-        backend.make_folder(step.path)
     elif isinstance(step, Command):
         backend.command(step.argv)
 

@@ -19,7 +19,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote import r
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import key_blob
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import HANDED_OVER, PARKED
 
-_COMMANDS = {model_handover.ASK: model_handover.HAND_OVER_COMMAND, model_handover.CONFIRM: model_handover.CONFIRM_COMMAND, model_handover.WAIT: "state"}
 _POLL = 0.3
 
 
@@ -89,9 +88,9 @@ def _hand_over(context: Context, lease: Lease) -> None:
             except OSError:
                 facts["handing_over"] = sent
                 raise
-        before, (source, why) = why, _asked(context, _COMMANDS[step])
+        before, (source, why) = why, _asked(context, step)
         if why != before and why:
-            context.log(f"the source did not answer {_COMMANDS[step]}:{why}")
+            context.log(f"the source did not answer {step}:{why}")
 
 
 def _asked(context: Context, command: str) -> tuple[str | None, str]:

@@ -32,16 +32,12 @@ GUARD = 0.7
 ASKED = "asked"
 FINAL = "final"
 
-# Next steps of a worker.
-ASK = "send hand_over"
-CONFIRM = "send confirm"
+# Next steps of a worker: the first three are commands to its source, WAIT until that answers.
+ASK = "hand_over"
+CONFIRM = "confirm"
+WAIT = "state"
 FINISH = "let clients in"
 BACK = "roll back"
-WAIT = "ask for the state until the source answers"
-
-# Commands of the worker to its source.
-HAND_OVER_COMMAND = "hand_over"
-CONFIRM_COMMAND = "confirm"
 
 # States in which the source has lent its address, and returns when its lease expires.
 LENT = (PARKED, HANDING_OVER)
@@ -57,9 +53,9 @@ AGAIN = 75
 
 def source_after(state: str, command: str) -> str:
     """The state of a source after a command of its worker."""
-    if command == HAND_OVER_COMMAND and state in LENT:
+    if command == ASK and state in LENT:
         return HANDING_OVER
-    if command == CONFIRM_COMMAND and state == HANDING_OVER:
+    if command == CONFIRM and state == HANDING_OVER:
         return HANDED_OVER
     return state
 

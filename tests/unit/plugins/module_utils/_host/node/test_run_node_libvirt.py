@@ -14,7 +14,7 @@ import dataclasses
 import libvirt
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_info import InfoBackend, NodeInfoRequest, read_node
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_info import InfoBackend, read_node
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeBackend, NodeRequest, prepare_node
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.run_removal import RemovalBackend, RemovalRequest, remove_node
 
@@ -86,7 +86,7 @@ def test_a_node_comes_and_goes(connection, tmp_path):
     add(connection, "c1", "lab", "no", tmp_path / "second/c1.img")
     add(connection, "kept", "lab", "yes", tmp_path / "first/kept.img")
     add(connection, "theirs", "other", "no", "/elsewhere/theirs.img")
-    node, warnings = read_node(NodeInfoRequest(URI, NO_CONTAINERS, str(facts)), backend=Looking())
+    node, warnings = read_node(URI, NO_CONTAINERS, str(facts), backend=Looking())
     assert warnings == [] and {name for name, pool in node["pools"].items() if pool["ours"]} == {"first", "second", "fast"}
     assert [(vm["name"], vm["owner"]) for vm in node["vms"]] == [
         ("c1", "cluster lab"),
