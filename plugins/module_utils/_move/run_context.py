@@ -80,7 +80,7 @@ class Context:
     @property
     def data(self) -> list[dict[str, t.Any]]:
         """Those that only the VM uses, for a command of the destination's agent."""
-        return [item.as_dict() for item in self.items if not item.base]
+        return [item._asdict() for item in self.items if not item.base]
 
     @property
     def copier(self) -> Copier:

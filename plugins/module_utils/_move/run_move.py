@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import secrets
 import typing as t
 
@@ -109,7 +108,7 @@ def _ensure_started(params: Params, store: MoveStore, spec: MoveSpec, check_mode
         return _rehearse(params, spec, journal, begun and record is not None)
     if not spec.destination.host_keys:
         raise InputError("are missing.", "destination.host_keys", "Set the public ssh host keys of the destination; unknown keys are never accepted.")
-    _start(store, model_journal.MOVED, {**{field.name: params.get(field.name) for field in dataclasses.fields(spec)}, "new_move": record is None})
+    _start(store, model_journal.MOVED, {**{key: params.get(key) for key in spec._fields}, "new_move": record is None})
     return None
 
 

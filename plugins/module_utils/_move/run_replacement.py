@@ -37,8 +37,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.mode
 _LOCK = 300.0
 
 
-@dataclasses.dataclass(frozen=True)
-class ReplacementRequest:
+class ReplacementRequest(t.NamedTuple):
     """The replacement of a VM.
 
     :arg here: name of this server, ``source`` that of the old VM, ``to`` that of the new one.
@@ -78,7 +77,7 @@ def apply(request: ReplacementRequest, *, check_mode: bool) -> dict[str, t.Any]:
     if request.state == COMPLETED:
         if before is None or not same or before.state != RETIRED:
             raise RefusedError("the old VM was not taken away on this server.", "state", "Use state: retired first.")
-        done = dataclasses.replace(before, state=COMPLETED)
+        done = before._replace(state=COMPLETED)
         if not check_mode:
             io_replacement.write(done)
         return _result(before, done, ["complete"])
@@ -101,8 +100,8 @@ def _retire(request: ReplacementRequest, record: Replacement, before: Replacemen
     actions += [f"record that it is on {request.to}"] if leaves else []
     # disks that an interrupted run has already renamed
     earlier = before.disks if before is not None and before.at == request.at else ()
-    record = dataclasses.replace(record, disks=tuple(dict.fromkeys((*earlier, *kept))))
-    done = dataclasses.replace(record, state=RETIRED)
+    record = record._replace(disks=tuple(dict.fromkeys((*earlier, *kept))))
+    done = record._replace(state=RETIRED)
     if not check_mode:
         io_replacement.write(record)
         if leaves:

@@ -65,7 +65,7 @@ def receive(context: Context) -> None:
     """
     if context.journal.method == LIVE:
         context.change("begun", token=context.record.token or "", to=context.spec.destination.name, live=True)
-    answer = context.ask("receive", timeout=_LONG, items=[item.as_dict() for item in context.items])
+    answer = context.ask("receive", timeout=_LONG, items=[item._asdict() for item in context.items])
     for path, there in answer["hashes"].items():
         if io_place.content_hash(path) != there:
             raise RefusedError(f"the base image {path} at the destination has different content.", hint="Copy the image of the source, or rename one of them.")
@@ -156,9 +156,9 @@ def place(context: Context) -> None:
     chosen = [*plan_move.copied(items, context.journal.method or ""), *(plan_move.mirrored(items) if live else [])]
     # base images first: an empty disk with a backing file refers to them
     chosen.sort(key=lambda item: not item.base)
-    bases = [item.as_dict() for item in chosen if item.base]
+    bases = [item._asdict() for item in chosen if item.base]
     context.ask("place", timeout=_LONG, items=bases)
-    context.ask("place", timeout=_LONG, items=[item.as_dict() for item in chosen if not item.base], empty=live)
+    context.ask("place", timeout=_LONG, items=[item._asdict() for item in chosen if not item.base], empty=live)
     if not live:
         context.journal.facts["there"] = context.ask("define", xml=context.definition(), token=context.record.token)["record"]
 
@@ -289,7 +289,7 @@ def clear_there(context: Context) -> None:
     context.ask("stop", cut=True)
     context.ask("undefine")
     items = [item for item in context.items if item.path not in context.journal.facts.get("bases", [])]
-    left = context.ask("discard", timeout=_LONG, items=[item.as_dict() for item in items], arrived=True)["left"]
+    left = context.ask("discard", timeout=_LONG, items=[item._asdict() for item in items], arrived=True)["left"]
     if left:
         context.journal.warnings.append(f"Not removed at the destination, because it is not known to have arrived with this move: {', '.join(left)}")
     context.ask("settle", items=[])

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import subprocess
@@ -57,8 +56,7 @@ _TOTAL = re.compile(r"^(Number of regular files transferred|Total transferred fi
 _PROGRESS = re.compile(r"^\s*([0-9]+)\s+([0-9]+)%\s+(\S+)\s+(\S+)")
 
 
-@dataclasses.dataclass(frozen=True)
-class Copied:
+class Copied(t.NamedTuple):
     """One finished run: seconds, files and bytes transferred, size of all files."""
 
     seconds: float

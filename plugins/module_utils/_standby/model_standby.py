@@ -95,8 +95,7 @@ class StandbyJournal(Journal):
         self.phase, self.verified = LOOK, False
 
 
-@dataclasses.dataclass(frozen=True)
-class CopyDisk:
+class CopyDisk(t.NamedTuple):
     """One disk of a copy: ``path`` is the disk of the VM, ``file`` the image on the standby."""
 
     target: str
@@ -106,8 +105,7 @@ class CopyDisk:
     file: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Copy:
+class Copy(t.NamedTuple):
     """A complete and verified copy; it exists only when all of it was read back and compared.
 
     ``at`` is the point in time (Unix seconds); ``files`` are small files in base64: firmware variables, the cloud-init seed.
@@ -131,7 +129,7 @@ class Copy:
 
     def to_json(self) -> str:
         """Return the manifest."""
-        return json.dumps(model_schema.STANDBY_COPY.mark(dataclasses.asdict(self)), indent=1, sort_keys=True) + "\n"
+        return json.dumps(model_schema.STANDBY_COPY.mark({**self._asdict(), "disks": [disk._asdict() for disk in self.disks]}), indent=1, sort_keys=True) + "\n"
 
 
 def parse_copy(text: str | None, place: t.Any = "copy.json") -> Copy | None:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import typing as t
@@ -45,8 +44,7 @@ def same_uuid(one: str, other: str) -> bool:
     return second.bytes in (first.bytes, first.bytes_le)
 
 
-@dataclasses.dataclass(frozen=True)
-class Identity:
+class Identity(t.NamedTuple):
     """The record about a server.
 
     :arg machine: the one that has the name now.

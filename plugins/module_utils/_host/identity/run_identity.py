@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 import typing as t
 
@@ -79,7 +78,7 @@ def _next(name: str, machine: Machine, before: Identity | None, state: str, at: 
         return Identity(name, machine, at, REPLACING if state == REPLACING else KNOWN, (), proof), ""
     if before.machine.machine_id == machine.machine_id:
         # an unfinished replacement remains one until it is completed
-        return dataclasses.replace(before, machine=machine, state=KNOWN if state == REPLACED else before.state), ""
+        return before._replace(machine=machine, state=KNOWN if state == REPLACED else before.state), ""
     if state == KNOWN:
         return before, (
             f"{name} is another machine now: its machine-id is {machine.machine_id}, recorded is {before.machine.machine_id}. "

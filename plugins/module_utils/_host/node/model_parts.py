@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import typing as t
@@ -30,8 +29,7 @@ _BRIDGE = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,14}\Z")
 _HINT_POOL = "Use {name: NAME} for an existing pool, {name: NAME, path: FOLDER} or {name: NAME, type: logical, source: GROUP} for a new one."
 
 
-@dataclasses.dataclass(frozen=True)
-class WantedPool:
+class WantedPool(t.NamedTuple):
     """A requested pool; without ``type`` an existing pool is used unchanged.
 
     ``path`` is the folder of a ``dir`` pool, ``source`` the volume group of a ``logical`` one,
@@ -48,8 +46,7 @@ class WantedPool:
     mounted: bool | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class WantedNetwork:
+class WantedNetwork(t.NamedTuple):
     """A requested libvirt network that forwards to a bridge of the host."""
 
     name: str
@@ -57,8 +54,7 @@ class WantedNetwork:
     where: str
 
 
-@dataclasses.dataclass(frozen=True)
-class FoundNetwork:
+class FoundNetwork(t.NamedTuple):
     """A libvirt network; ``bridge`` is ``None`` if it has none."""
 
     name: str
@@ -75,7 +71,7 @@ class FoundNetwork:
 
     def as_dict(self) -> dict[str, t.Any]:
         """Return the network for results."""
-        return {**{key: value for key, value in dataclasses.asdict(self).items() if key != "uuid"}, "ours": self.ours}
+        return {**{key: value for key, value in self._asdict().items() if key != "uuid"}, "ours": self.ours}
 
 
 def made_uuid(kind: str, name: str) -> str:

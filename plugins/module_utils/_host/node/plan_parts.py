@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import typing as t
 
@@ -19,8 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 FoundPool = t.Tuple[PoolCapacity, bool, bool]
 
 
-@dataclasses.dataclass(frozen=True)
-class Step:
+class Step(t.NamedTuple):
     """Create or start one pool or network; ``wanted`` is its definition."""
 
     action: str

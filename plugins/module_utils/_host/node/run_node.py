@@ -62,8 +62,7 @@ class NodeBackend:
         write_atomic(path, text, mode=0o644)
 
 
-@dataclasses.dataclass(frozen=True)
-class NodeRequest:
+class NodeRequest(t.NamedTuple):
     """The request of the user, not validated."""
 
     name: str

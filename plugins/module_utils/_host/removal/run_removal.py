@@ -57,8 +57,7 @@ class RemovalBackend:
         os.unlink(path)
 
 
-@dataclasses.dataclass(frozen=True)
-class RemovalRequest:
+class RemovalRequest(t.NamedTuple):
     """The request; see ``virt_node`` for each value."""
 
     name: str
@@ -209,7 +208,7 @@ class _Removal:
         """
         result = self.result
         result.vms = [_vm_result(guest, fate, plan) for guest, fate in plan.fates]
-        result.quorums = [{**dataclasses.asdict(loss), "members": list(loss.members), "kept": loss.kept} for loss in plan.losses]
+        result.quorums = [{**loss._asdict(), "members": list(loss.members), "kept": loss.kept} for loss in plan.losses]
         result.lines = plan_removal.listing(plan)
         # check mode first, so that a refusal comes before any change
         for done in self._define(plan, check_mode=True):

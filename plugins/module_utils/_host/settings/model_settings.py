@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import typing as t
 
@@ -20,8 +19,7 @@ _LIMIT = re.compile(r"\A[a-z0-9_]+([./][A-Za-z0-9_:-]+)+\Z")
 _USER = re.compile(r"\A[A-Za-z_][A-Za-z0-9_.@-]*\$?\Z")
 
 
-@dataclasses.dataclass(frozen=True)
-class Pages:
+class Pages(t.NamedTuple):
     """Huge pages of one size; ``path`` is the path in the input."""
 
     size_kib: int
@@ -29,14 +27,13 @@ class Pages:
     path: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class HostSettings:
+class HostSettings(t.NamedTuple):
     """The validated settings. ``nested`` is ``None`` if the setting of the host is not changed."""
 
-    qemu_conf: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
-    guests_conf: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    qemu_conf: t.Mapping[str, t.Any] = {}
+    guests_conf: t.Mapping[str, str] = {}
     guests_file: str = GUESTS_FILE
-    sysctl: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
+    sysctl: t.Mapping[str, int] = {}
     huge_pages: tuple[Pages, ...] = ()
     nested: bool | None = None
     mask_broken_kvm: bool = False
@@ -44,16 +41,14 @@ class HostSettings:
     pool_paths: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class FileFound:
+class FileFound(t.NamedTuple):
     """An existing file; ``written`` in Unix seconds."""
 
     text: str
     written: float
 
 
-@dataclasses.dataclass(frozen=True)
-class Unit:
+class Unit(t.NamedTuple):
     """A systemd unit; ``started`` in Unix seconds, by the current clock, ``None`` if it is not running."""
 
     name: str
@@ -80,8 +75,7 @@ class Unit:
         return self.file_state in ("enabled", "static", "indirect", "alias", "generated", "linked-runtime", "enabled-runtime")
 
 
-@dataclasses.dataclass(frozen=True)
-class PagesFound:
+class PagesFound(t.NamedTuple):
     """Huge pages of one size as found; ``tried`` is a count that the kernel could not allocate since boot."""
 
     count: int
@@ -89,8 +83,7 @@ class PagesFound:
     tried: int | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Kvm:
+class Kvm(t.NamedTuple):
     """The KVM device: ``usable`` is ``None`` without a proof; ``hidden`` from the running daemon."""
 
     device: bool = False
@@ -99,8 +92,7 @@ class Kvm:
     hidden: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class Label:
+class Label(t.NamedTuple):
     """The SELinux type of a pool folder: that of the policy and the actual one, ``None`` if the folder does not exist."""
 
     path: str
@@ -108,8 +100,7 @@ class Label:
     actual: str | None
 
 
-@dataclasses.dataclass(frozen=True)
-class HostFound:
+class HostFound(t.NamedTuple):
     """The current state of the host.
 
     ``folders`` are the modification times of the drop-in folders; ``labels`` is
@@ -130,8 +121,7 @@ class HostFound:
     labels: tuple[Label, ...] | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class WriteFile:
+class WriteFile(t.NamedTuple):
     """Replace a whole file; ``text`` is ``None`` to remove it."""
 
     path: str
@@ -145,16 +135,14 @@ class WriteFile:
         return f"remove {self.path}" if self.text is None else f"write {self.path}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Command:
+class Command(t.NamedTuple):
     """Run a command; ``action`` describes it."""
 
     argv: tuple[str, ...]
     action: str
 
 
-@dataclasses.dataclass(frozen=True)
-class SetNumber:
+class SetNumber(t.NamedTuple):
     """Write a number to a file of the kernel; ``name`` for the result."""
 
     path: str
@@ -168,8 +156,7 @@ class SetNumber:
         return f"set {self.name} from {self.before} to {self.value}"
 
 
-@dataclasses.dataclass(frozen=True)
-class GivePages:
+class GivePages(t.NamedTuple):
     """Request huge pages from the kernel, and record what it could not allocate."""
 
     size_kib: int

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import typing as t
@@ -51,8 +50,7 @@ _POOL_TYPES = frozenset({POOL_TYPE, "svirt_image_t", "virt_content_t", "svirt_ho
 _NETWORK_TYPES = {"nfs_t": "virt_use_nfs", "cifs_t": "virt_use_samba", "fusefs_t": "virt_use_fusefs"}
 
 
-@dataclasses.dataclass(frozen=True)
-class HostPlan:
+class HostPlan(t.NamedTuple):
     """The steps in order, the restart of the daemon, and what requires a reboot.
 
     ``daemon_files`` are the steps with files that the daemon reads, so that it must be tested with them.
@@ -105,9 +103,9 @@ def plan_host(settings: HostSettings, found: HostFound) -> HostPlan:
     _nested_reasons(settings, found, reasons)
     if daemon is None:
         return HostPlan(None, tuple(steps), restart_required=tuple(reasons), warnings=tuple(warnings))
-    return dataclasses.replace(
-        _restart(daemon, found, files, hide_kvm), steps=tuple(steps), restart_required=tuple(reasons), warnings=tuple(warnings)
-    )
+    plan = _restart(daemon, found, files, hide_kvm)
+    return plan._replace(steps=tuple(steps), restart_required=tuple(reasons), warnings=tuple(warnings))
+
 
 
 def _restart(daemon: str, found: HostFound, files: t.Sequence[WriteFile], hide_kvm: bool) -> HostPlan:

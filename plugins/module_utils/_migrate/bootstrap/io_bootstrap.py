@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gzip
 import os
 import pathlib
@@ -32,8 +31,7 @@ _FOLDERS = ("/proc", "/sys", "/dev", "/run/sshd", "/tmp", "/var/empty/sshd", "/u
 Texts = t.Callable[[list[str], list[str]], t.Mapping[str, tuple[int, str]]]
 
 
-@dataclasses.dataclass(frozen=True)
-class Kernel:
+class Kernel(t.NamedTuple):
     """A kernel of this host: its image, its modules in loading order, and the missing modules."""
 
     version: str

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import platform
 import time
@@ -51,7 +50,7 @@ def preflight(context: Context) -> None:
     problems: list[Problem] = []
     try:
         sent = time.time()
-        containers = [dataclasses.asdict(each) for each in context.spec.containers]
+        containers = [each._asdict() for each in context.spec.containers]
         given = {"services": list(context.spec.services), "containers": containers, "excludes": list(context.spec.excludes)}
         answer = context.source.ask("facts", {**given, "address": context.spec.admin.address})
         source = answer["facts"]

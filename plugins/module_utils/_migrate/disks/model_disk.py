@@ -48,8 +48,7 @@ class RawDevice:
     mode: int = 0o660
 
 
-@dataclasses.dataclass(frozen=True)
-class Partition:
+class Partition(t.NamedTuple):
     """One requested partition.
 
     ``size`` in bytes and ``percent`` of its disk exclude each other; with neither it takes the rest of the disk.
@@ -102,8 +101,7 @@ class PlannedDisk(t.NamedTuple):
     uuid: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Filesystem:
+class Filesystem(t.NamedTuple):
     """One file system of the source; ``used`` in allocated bytes (holes of sparse files do not count).
 
     ``size`` is that of its block device, ``disks`` the physical disks below it, ``subvolume`` the

@@ -11,7 +11,6 @@ of both sides are in ``_migrate/source/model_handover.py``.
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import LENT
@@ -36,8 +35,7 @@ _DOWN, _REBOOT = 10.0, 90.0
 _BOOT = 30.0
 
 
-@dataclasses.dataclass(frozen=True)
-class Resume:
+class Resume(t.NamedTuple):
     """Where a worker continues.
 
     :arg phase: the first phase to run.

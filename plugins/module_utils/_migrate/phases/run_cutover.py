@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import secrets
 import time
 import typing as t
@@ -39,7 +38,7 @@ def quiesce(context: Context, lease: Lease) -> None:
     context.save()
     given = {
         "services": list(context.spec.services),
-        "containers": [dataclasses.asdict(each) for each in context.spec.containers],
+        "containers": [each._asdict() for each in context.spec.containers],
         "quiesce": context.spec.quiesce,
         "lease": context.spec.lease_timeout,
         "admin": {**{key: facts[key] for key in ("interface", "prefix", "address", "temporary_address")}, "cards": _cards(context)},

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import typing as t
 import urllib.parse
@@ -22,8 +21,7 @@ INSIDE = frozenset(("command", "unit"))
 _URL = re.compile(r"\Ahttps?://[^\s/]+\S*\Z")
 
 
-@dataclasses.dataclass(frozen=True)
-class HealthCheck:
+class HealthCheck(t.NamedTuple):
     """One health check; all must pass.
 
     :arg status: HTTP status that ``http`` expects.

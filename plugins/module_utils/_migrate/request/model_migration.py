@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import typing as t
 
@@ -31,8 +30,7 @@ _INTERFACE = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._:-]{0,14}\Z")
 _HOST_KEY = re.compile(r"\A(ssh-|ecdsa-)[a-z0-9-]+ [A-Za-z0-9+/=]+\Z")
 
 
-@dataclasses.dataclass(frozen=True)
-class Source:
+class Source(t.NamedTuple):
     """The machine to migrate. ``host_keys`` have the form ``type base64`` without a comment."""
 
     address: str
@@ -41,8 +39,7 @@ class Source:
     host_keys: tuple[str, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class Admin:
+class Admin(t.NamedTuple):
     """The address that moves. ``prefix`` and ``interface`` are ``None`` until the source has reported them."""
 
     address: str
@@ -51,8 +48,7 @@ class Admin:
     temporary_address: str
 
 
-@dataclasses.dataclass(frozen=True)
-class MigrationSpec:
+class MigrationSpec(t.NamedTuple):
     """The whole request. Times in seconds, ``bandwidth_limit`` in KiB per second (0: none), an empty ``disk_schema`` means the source's schema."""
 
     name: str

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import pathlib
 import sys
@@ -167,7 +166,7 @@ def _ensure_started(store: JournalStore, journal: Journal | None, given: t.Mappi
         if journal and journal.facts.pop(run_return.VM_DATA, None):
             store.write(journal)
         _refresh(store, journal, given)
-        _start(store, run_worker.MIGRATE, {field.name: given.get(field.name) for field in dataclasses.fields(spec)})
+        _start(store, run_worker.MIGRATE, {key: given.get(key) for key in spec._fields})
 
 
 def _refuse_other_master(name: str, before: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> None:

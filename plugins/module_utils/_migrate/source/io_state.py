@@ -148,7 +148,7 @@ class SourceState:
                     "services": units,
                     "together": together,
                     "running": io_services.up(units),
-                    "containers": [each.__dict__ for each in named if io_services.container_state(each) == "running"],
+                    "containers": [each._asdict() for each in named if io_services.container_state(each) == "running"],
                     "admin": dict(admin),
                     "stopped_at": time.time(),
                 }

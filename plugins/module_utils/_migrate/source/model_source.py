@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import ipaddress
 import re
 import typing as t
@@ -33,8 +32,7 @@ LONGEST_LEASE = 86400
 _CARRIERS = ("ssh", "sshd", "dbus", "dbus-broker", "systemd-networkd", "NetworkManager", "networking")
 
 
-@dataclasses.dataclass(frozen=True)
-class Container:
+class Container(t.NamedTuple):
     """One container of the source."""
 
     engine: str

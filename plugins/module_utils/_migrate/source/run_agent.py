@@ -66,8 +66,8 @@ def gather_facts(
     # what services: all would stop; check mode and master_source_info show it
     facts["everything"] = io_services.everything()
     facts["user_services"] = io_services.user_services()
-    facts["containers"] = [{**each.__dict__, "state": io_services.container_state(each)} for each in containers]
-    facts["running_containers"] = [each.__dict__ for each in io_services.running_containers()]
+    facts["containers"] = [{**each._asdict(), "state": io_services.container_state(each)} for each in containers]
+    facts["running_containers"] = [each._asdict() for each in io_services.running_containers()]
     facts["asks_passphrase"] = passphrase_volume(io_facts.read_text("/etc/crypttab") or "")
     # other scripts and units may contain secrets
     tree = {path: text for path, text in io_facts.read_tree(PATTERNS).items() if not is_script(path) or names_mac(text)}

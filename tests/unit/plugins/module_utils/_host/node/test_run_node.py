@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import pytest
@@ -27,11 +26,11 @@ REQUEST = NodeRequest(name="metal1", cluster="lab", roles=["virt"], vms=[VM], po
 
 
 def run(backend, check_mode=False, **changes):
-    return prepare_node(dataclasses.replace(REQUEST, **changes), check_mode=check_mode, backend=backend)
+    return prepare_node(REQUEST._replace(**changes), check_mode=check_mode, backend=backend)
 
 
 def checked(backend, **changes):
-    return check_node(dataclasses.replace(REQUEST, **changes), backend=backend)
+    return check_node(REQUEST._replace(**changes), backend=backend)
 
 
 def test_first_run_second_run(backend):

@@ -9,7 +9,6 @@ The driver's domains, pools and networks are made up and end with the process; i
 
 from __future__ import annotations
 
-import dataclasses
 
 import libvirt
 import pytest
@@ -98,7 +97,7 @@ def test_a_node_comes_and_goes(connection, tmp_path):
 
     removal = RemovalRequest(name="metal1", cluster="lab", roles=["virt"], uri=URI, container_uri=NO_CONTAINERS, facts_file=str(facts), remove_vms=True)
     assert remove_node(removal, check_mode=False, backend=Leaving()).refusal.path == "confirm"
-    removal = dataclasses.replace(removal, confirm="metal1")
+    removal = removal._replace(confirm="metal1")
     foreseen = remove_node(removal, check_mode=True, backend=Leaving())
     assert facts.exists() and len(connection.listAllDomains()) == 4
     real = remove_node(removal, check_mode=False, backend=Leaving())
@@ -109,7 +108,7 @@ def test_a_node_comes_and_goes(connection, tmp_path):
     assert sorted(pool.name() for pool in connection.listAllStoragePools()) == ["default-pool", "first"]
     assert [network.name() for network in connection.listAllNetworks()] == ["default"]
     assert not facts.exists()
-    assert remove_node(dataclasses.replace(removal, confirm=None), check_mode=False, backend=Leaving()).actions == []
+    assert remove_node(removal._replace(confirm=None), check_mode=False, backend=Leaving()).actions == []
 
 
 def test_without_remove_vms_they_run_on_and_do_not_come_back(connection, tmp_path):
