@@ -67,10 +67,7 @@ def _marked(record: DomainRecord, cluster: str, vm_id: str) -> bool:
 
 
 def describe(uri: str, uuid: str) -> dict[str, t.Any]:
-    """Return the facts of a VM on this host: definition, files, and requirements for the destination.
-
-    :raises BackendError: the domain does not exist any more.
-    """
+    """Return the facts of a VM on this host: definition, files, and requirements for the destination."""
     with DomainHost(uri) as host:
         record = host.domain(uuid)
         if record is None:

@@ -225,10 +225,7 @@ def live_blockers(vm: Facts, there: Facts) -> list[str]:
 
 
 def choose(method: str, reasons: t.Sequence[str]) -> str:
-    """Choose the method of the move.
-
-    :raises RefusedError: ``live`` is requested and not possible.
-    """
+    """Choose the method of the move."""
     if method == LIVE and reasons:
         raise RefusedError(f"the VM cannot be moved live: {'; '.join(reasons)}.", "method", "Use method: copy or method: auto.")
     return COPY if method == COPY or method == AUTO and reasons else LIVE

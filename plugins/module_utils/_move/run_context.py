@@ -182,10 +182,7 @@ class Context:
                 host.start(self.uuid)
 
     def refuse_taken(self) -> None:
-        """Refuse to continue with a VM that was started on its standby, after this host had lost its power: it belongs to that server.
-
-        :raises RefusedError: it was.
-        """
+        """Refuse to continue with a VM that was started on its standby, after this host had lost its power: it belongs to that server."""
         if "vm" not in self.journal.facts:
             return
         record = self.record

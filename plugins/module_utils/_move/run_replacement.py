@@ -183,10 +183,7 @@ def _result(before: Replacement | None, after: Replacement, actions: t.Sequence[
 
 
 def replacements(cluster: str | None = None, vm_id: str | None = None) -> list[dict[str, t.Any]]:
-    """Return the records of this host.
-
-    :raises InputError: an invalid name.
-    """
+    """Return the records of this host."""
     for name, path in ((cluster, "cluster"), (vm_id, "id")):
         if name is not None and not name:
             raise InputError("is empty.", path, "Write a name, or omit it.")

@@ -59,10 +59,7 @@ def preflight(context: Context) -> None:
 
 
 def receive(context: Context) -> None:
-    """Reserve the VM at the destination, and verify that base images of the same name have the same content.
-
-    :raises RefusedError: a base image differs.
-    """
+    """Reserve the VM at the destination, and verify that base images of the same name have the same content."""
     if context.journal.method == LIVE:
         context.change("begun", token=context.record.token or "", to=context.spec.destination.name, live=True)
     answer = context.ask("receive", timeout=_LONG, items=[item._asdict() for item in context.items])
@@ -215,10 +212,7 @@ def _decide_paused(context: Context) -> None:
 
 
 def arrived(context: Context, there: str) -> None:
-    """Verify that the domain ended here by its migration and exists at the destination; only then is that copy the VM.
-
-    :raises BackendError: it is in any other state.
-    """
+    """Verify that the domain ended here by its migration and exists at the destination; only then is that copy the VM."""
     here = io_live.domain_state(context.uri, context.uuid)
     if here != "left" or there not in ("paused", "running"):
         raise BackendError(f"after the migration the domain is {here} on the source and {there} at the destination.")

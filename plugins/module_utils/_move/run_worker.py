@@ -217,10 +217,7 @@ def _where(context: Context) -> str:
 
 
 def open_context(store: MoveStore, params: t.Mapping[str, t.Any]) -> Context:
-    """Create the context of a stored job.
-
-    :raises InputError: the job is not valid.
-    """
+    """Create the context of a stored job."""
     spec = parse_spec(params)
     return Context(spec, params, store, store.journal(), other_host(spec, store, io_units.keep_code()))
 

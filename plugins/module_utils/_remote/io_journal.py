@@ -78,10 +78,7 @@ class JournalStore:
             write_atomic(self.directory / "journal.json", journal.to_json())
 
     def reserve(self) -> None:
-        """Allocate the space that the journal needs on a full disk.
-
-        :raises BackendError: no space is left.
-        """
+        """Allocate the space that the journal needs on a full disk."""
         file = self.directory / "reserve"
         if file.exists() and file.stat().st_size == _RESERVE:
             return
@@ -115,10 +112,7 @@ class JournalStore:
 
     @contextlib.contextmanager
     def locked(self) -> t.Iterator[None]:
-        """Hold the worker's lock; the kernel releases it when the process ends.
-
-        :raises RefusedError: another worker holds it.
-        """
+        """Hold the worker's lock; the kernel releases it when the process ends."""
         self._make()
         with open(self.directory / "lock", "w", encoding="ascii") as handle:
             try:

@@ -167,7 +167,6 @@ def transfer(
     """Run rsync and report its progress.
 
     :arg tolerate_vanished: accept that files vanish or change while they are copied; the next pass copies them.
-    :raises CommandError: another failure.
     """
     started = time.monotonic()
     # a file for stderr: a pipe that is not read meanwhile would block after 64 KiB

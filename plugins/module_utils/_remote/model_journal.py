@@ -120,7 +120,6 @@ class Journal:
         """Parse a journal document.
 
         :arg place: where the text is from, for messages.
-        :raises FootprintError: it is not a journal, or from a newer version of the collection.
         """
         try:
             return cls(**cls.SCHEMA.load(text, place))

@@ -156,10 +156,7 @@ class Backup:
 
 
 def domain_facts(host: DomainHost, uuid: str) -> tuple[t.Any, t.Any]:
-    """Return the record and the parsed definition of a domain.
-
-    :raises BackendError: it does not exist.
-    """
+    """Return the record and the parsed definition of a domain."""
     record = host.domain(uuid)
     if record is None:
         raise BackendError(f"the domain {uuid} does not exist on this server.", hint="Define the VM again, or remove standby from its details.")

@@ -285,10 +285,7 @@ class CopyStore:
 
 
 def check_room(folder: str, needed: int, vm_id: str) -> None:
-    """Check that the file system of a pool is mounted and has enough free space.
-
-    :raises BackendError: it is not mounted or too small, or the folder does not exist.
-    """
+    """Check that the file system of a pool is mounted and has enough free space."""
     point = PoolMounts().missing(folder)
     if point is not None:
         raise BackendError(

@@ -66,10 +66,7 @@ class Cluster(t.NamedTuple):
     watchdog: bool
 
     def member(self, name: str) -> Member:
-        """Return a server by its name.
-
-        :raises InputError: it is none of them.
-        """
+        """Return a server by its name."""
         for each in self.members:
             if each.name == name:
                 return each
@@ -140,10 +137,7 @@ def _uses_watchdog(members: t.Sequence[Member], wish: str) -> bool:
 
 
 def check_authkey(value: t.Any) -> str:
-    """Return the key of the messages between the servers.
-
-    :raises InputError: it has not the length that Corosync requires.
-    """
+    """Return the key of the messages between the servers."""
     if not _AUTHKEY.match(str(value or "")):
         raise InputError("is not a key of 128 printable characters.", "authkey", "Use the lookup secret with length=128.")
     return str(value)

@@ -146,10 +146,7 @@ def parse_copy(text: str | None, place: t.Any = "copy.json") -> Copy | None:
 
 
 def parse_copy_id(value: t.Any, path: str = "copy") -> str:
-    """Parse the name of a copy, which is the time of its begin.
-
-    :raises InputError: it is none.
-    """
+    """Parse the name of a copy, which is the time of its begin."""
     if not isinstance(value, str) or not _COPY.match(value):
         raise InputError(f"{value!r} is not the name of a copy.", path, "Use a name as vm_standby_info lists it, e.g. 20261124T101500Z.")
     return value
@@ -164,10 +161,7 @@ def _parse_voter(entry: t.Mapping[str, t.Any] | None, path: str) -> Machine:
 
 
 def check_id(vm_id: str, path: str) -> str:
-    """Check the ID of a VM whose disks are copied, and return it.
-
-    :raises InputError: it is reserved.
-    """
+    """Check the ID of a VM whose disks are copied, and return it."""
     if vm_id == RESERVED:
         raise InputError(f"a VM with the ID {RESERVED} cannot have a standby: its units would have the names of others.", path, "Use another id.")
     return vm_id

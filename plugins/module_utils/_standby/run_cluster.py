@@ -18,11 +18,7 @@ _REQUEST = 15
 
 
 def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any]:
-    """Bring options and fencing to the wanted state, or state that a server is off.
-
-    :returns: keyword arguments for ``exit_json``.
-    :raises FootprintError: the cluster is not complete, a controller does not answer, or the statement is refused.
-    """
+    """Bring options and fencing to the wanted state, or state that a server is off; returns keyword arguments for ``exit_json``."""
     if params["state"] == "present":
         return _present(params, check_mode)
     return _off(str(params["lost"]), check_mode) if params["state"] == "lost" else _alone(str(params["lost"]), check_mode)

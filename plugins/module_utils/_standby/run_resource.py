@@ -84,10 +84,7 @@ def _refuse_taken(vm: Vm) -> None:
 
 
 def stop(vm: Vm) -> None:
-    """Stop a VM: shut it down, and after the time end it by force.
-
-    :raises BackendError: it continues.
-    """
+    """Stop a VM: shut it down, and after the time end it by force."""
     with DomainHost(run_start.URI) as host:
         found = host.domain(vm.uuid)
         if found is not None and found.active:

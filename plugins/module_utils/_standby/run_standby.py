@@ -49,12 +49,7 @@ _LOCK = 300.0
 
 
 def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any]:
-    """Bring the copies of a VM, or its start from one, to a state.
-
-    :arg params: of the module.
-    :returns: keyword arguments for ``exit_json``.
-    :raises FootprintError: refused or failed.
-    """
+    """Bring the copies of a VM, or its start from one, to a state; returns keyword arguments for ``exit_json``."""
     params = {**params, "id": parse_name(params.get("id"), "id"), "cluster": parse_name(params.get("cluster"), "cluster")}
     return _STATES[params["state"]](params, check_mode)
 

@@ -111,10 +111,7 @@ class LibvirtHost(DomainHost):
         self._start(f"the pool {name}", pool)
 
     def remove_pool(self, name: str, uuid: str) -> None:
-        """Stop and undefine a pool; its content is kept.
-
-        :arg uuid: a pool of that name with another UUID is not removed.
-        """
+        """Stop and undefine a pool, unless one of that name has another UUID; its content is kept."""
         self._remove(f"the pool {name}", self.connection.storagePoolLookupByUUIDString, uuid)
 
     def networks(self) -> list[FoundNetwork]:
@@ -150,10 +147,7 @@ class LibvirtHost(DomainHost):
         self._start(f"the network {name}", network)
 
     def remove_network(self, name: str, uuid: str) -> None:
-        """Stop and undefine a network; its bridge is kept.
-
-        :arg uuid: a network of that name with another UUID is not removed.
-        """
+        """Stop and undefine a network, unless one of that name has another UUID; its bridge is kept."""
         self._remove(f"the network {name}", self.connection.networkLookupByUUIDString, uuid)
 
     def prove_container(self, xml: str, timeout: float) -> tuple[bool, str]:

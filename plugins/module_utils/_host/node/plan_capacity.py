@@ -99,10 +99,7 @@ def pool_demand(vms: t.Sequence[VmDetails], pools: t.Mapping[str, PoolCapacity],
 
 
 def refuse_shortage(name: str, found: t.Sequence[Shortage]) -> None:
-    """Refuse a host whose capacity is not sufficient.
-
-    :raises CapacityError: with the numbers of every shortage.
-    """
+    """Refuse a host whose capacity is not sufficient."""
     if found:
         raise CapacityError(
             f"the capacity of host {name} is not sufficient for its VM details. {'; '.join(str(one) for one in found)}.",

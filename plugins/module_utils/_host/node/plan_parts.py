@@ -83,10 +83,7 @@ def missing_pool(wanted: WantedPool) -> InputError:
 
 
 def network_step(wanted: WantedNetwork, found: FoundNetwork | None) -> Step | None:
-    """Return the step that a network needs, ``None`` without a change.
-
-    :raises RefusedError: an existing network of that name differs.
-    """
+    """Return the step that a network needs, ``None`` without a change."""
     if found is not None and (found.mode, found.bridge) != ("bridge", wanted.bridge):
         forward = f"has the bridge {found.bridge or 'none'} and the mode {found.mode}"
         raise RefusedError(

@@ -94,10 +94,7 @@ def _module_files(version: str, names: t.Sequence[str]) -> tuple[list[str], list
 
 
 def libraries(programs: t.Iterable[str]) -> list[str]:
-    """Return the absolute paths of the libraries of programs, including the dynamic loader.
-
-    :raises BackendError: a library is not installed.
-    """
+    """Return the absolute paths of the libraries of programs, including the dynamic loader."""
     found: dict[str, None] = {}
     for program in programs:
         # ldd fails for a statically linked program

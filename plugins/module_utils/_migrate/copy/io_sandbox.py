@@ -121,10 +121,7 @@ class Sandbox:
         self._binds.append("--bind=" + ":".join([source.replace(":", "\\:"), target.replace(":", "\\:"), *options]))
 
     def run(self, argv: t.Sequence[str], *, stdin: str | None = None, timeout: float = 1800, ok: t.Container[int] = (0,)) -> Completed:
-        """Run a program of the copy.
-
-        :raises CommandError: it failed.
-        """
+        """Run a program of the copy."""
         container = [*_CONTAINER, f"--machine=copy-{os.getpid()}", f"--directory={self._root}", *self._binds, "/usr/bin/env", "-i", *_ENVIRONMENT]
         try:
             # not killed, which would leave the programs running

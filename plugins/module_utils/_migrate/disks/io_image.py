@@ -294,7 +294,6 @@ def attach_loop(image: str, *options: str) -> str:
     """Attach a file to a loop device; returns the path of the device.
 
     :arg options: of losetup.
-    :raises BackendError: no loop device is available.
     """
     last: CommandError | None = None
     for _attempt in range(10):
@@ -314,10 +313,7 @@ def attach_loop(image: str, *options: str) -> str:
 
 
 def partition_device(loop: str, number: int) -> int:
-    """Return the device number of a partition of a loop device.
-
-    :raises BackendError: the kernel does not find the partition.
-    """
+    """Return the device number of a partition of a loop device."""
     name = os.path.basename(loop)
     numbers = pathlib.Path("/sys/block", name, f"{name}p{number}", "dev")
     until = time.monotonic() + 5

@@ -49,10 +49,7 @@ class Resume(t.NamedTuple):
 
 
 def answer_timeout(lease: float, least: float = 20.0) -> float:
-    """Seconds to wait for one answer of a quiesced or parked source, which may be a slow machine.
-
-    :arg lease: in seconds.
-    """
+    """Seconds to wait for one answer of a quiesced or parked source, which may be a slow machine."""
     return max(least, lease * _ANSWER)
 
 

@@ -145,10 +145,7 @@ def _source_macs(context: Context) -> list[str]:
 
 
 def await_state(context: Context, wanted: str, key: str | None = None, timeout: float = ADDRESS_TIMEOUT) -> dict[str, t.Any]:
-    """Wait until the source is in a state; returns what it reports.
-
-    :raises BackendError: it is not in that state in time.
-    """
+    """Wait until the source is in a state; returns what it reports."""
     until = time.monotonic() + timeout
     last = "was not checked"
     while True:
@@ -182,10 +179,7 @@ def _boot_clone(context: Context, lease: Lease) -> None:
 
 
 def guard_vm(context: Context, lease: Lease) -> None:
-    """Start the guard that stops the VM when the source does not answer, even without this worker.
-
-    :raises CommandError: the guard cannot be started; the VM must not run then.
-    """
+    """Start the guard that stops the VM when the source does not answer, even without this worker; the VM must not run if this fails."""
     context.guard.begin(context.spec.uri, context.vm.uuid, context.vm.name, context.spec.lease_timeout, lease.heard)
     run_guard.start(context.spec.name, context.code, context.store.directory / "output")
 
@@ -200,10 +194,7 @@ def _check_clone(context: Context, lease: Lease) -> None:
 
 
 def await_answers(context: Context, lease: Lease, checks: t.Sequence[HealthCheck], until: float) -> None:
-    """Run health checks against the VM until all of them pass.
-
-    :raises BackendError: they did not pass in time, or the source returned meanwhile.
-    """
+    """Run health checks against the VM until all of them pass."""
     ways = run_health.ways(context)
     reason: str | None = "no check has run yet"
     while checks:

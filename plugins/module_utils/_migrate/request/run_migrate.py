@@ -198,10 +198,7 @@ def _same_machine(before: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any], *
 
 
 def _in_pause(journal: Journal | None) -> bool:
-    """Whether a run was interrupted while the services were stopped.
-
-    Such a run is finished or rolled back with the request it was started with.
-    """
+    """Whether a run was interrupted while the services were stopped: it is finished or rolled back with the request it was started with."""
     return journal is not None and journal.state in ("running", "failed") and any(phase in journal.phases for phase in PHASES[len(STOP_AFTER) :])
 
 

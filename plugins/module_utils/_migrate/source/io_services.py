@@ -110,7 +110,6 @@ def stop(units: t.Sequence[str], *, together: bool, check: Check = _nothing) -> 
     """Hold units and stop them, in the order given or, with ``together``, in systemd's own.
 
     :arg check: called before each stop; its exception ends the stops.
-    :raises BackendError: one of them is still running.
     """
     check()
     if together and units:
@@ -212,7 +211,6 @@ def stop_containers(containers: t.Sequence[Container], check: Check = _nothing) 
     """Stop containers in the order given.
 
     :arg check: called before each stop; its exception ends the stops.
-    :raises BackendError: one of them cannot be stopped.
     """
     for each in containers:
         check()

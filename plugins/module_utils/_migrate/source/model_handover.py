@@ -93,27 +93,15 @@ def next_step(source: str | None, said: str | None, vm_runs: bool, in_time: bool
 
 
 def stop_is_due(age: float, lease: float, part: float) -> bool:
-    """Whether a VM must be stopped whose source has not handed over.
-
-    :arg age: seconds since the last successful request to the source, including time the host was suspended.
-    :arg lease: in seconds.
-    :arg part: fraction of the lease, :data:`FENCE` or :data:`GUARD`.
-    """
+    """Whether a VM must be stopped: its source has not handed over, and has not answered for ``age`` seconds, this part of the lease."""
     return age >= lease * part
 
 
 def started_again(result: str, exit_code: str | None) -> bool:
-    """Whether systemd restarts a worker that has ended.
-
-    :arg result: ``SERVICE_RESULT``.
-    :arg exit_code: ``EXIT_STATUS`` of a worker that was not killed.
-    """
+    """Whether systemd restarts a worker that has ended, from ``SERVICE_RESULT`` and, if it was not killed, ``EXIT_STATUS``."""
     return result in _STARTED_AGAIN or (result == "exit-code" and exit_code == str(AGAIN))
 
 
 def worn_out(starts: t.Sequence[float], now: float) -> bool:
-    """Whether a worker was killed too often to be started again.
-
-    :arg starts: times of its starts since the last one that was not killed, including the current one.
-    """
+    """Whether a worker was killed too often to be started again, from the times of its starts since the last one that was not killed."""
     return len([each for each in starts if now - each <= KILLS_WITHIN]) > KILLS

@@ -40,10 +40,7 @@ class Container(t.NamedTuple):
 
 
 def parse_quiesce(value: t.Any) -> str:
-    """Parse ``quiesce``; the default is :data:`STOP_SERVICES`.
-
-    :raises InputError: the value is not supported.
-    """
+    """Parse ``quiesce``; the default is :data:`STOP_SERVICES`."""
     if value is None or value == "":
         return STOP_SERVICES
     if value not in QUIESCE:
@@ -52,10 +49,7 @@ def parse_quiesce(value: t.Any) -> str:
 
 
 def parse_unit(value: t.Any, path: str) -> str:
-    """Parse the name of a systemd unit; ``.service`` is added if it has no suffix.
-
-    :raises InputError: the name is invalid.
-    """
+    """Parse the name of a systemd unit; ``.service`` is added if it has no suffix."""
     if not isinstance(value, str) or not _UNIT.match(value):
         raise InputError(f"{shown(value)} is not a valid unit name.", path, "Write the name of a systemd unit, e.g. mariadb or backup.timer.")
     return value if "." in value.rpartition("@")[2] and value.rsplit(".", 1)[1] in _UNIT_TYPES else f"{value}.service"
@@ -117,10 +111,7 @@ def parse_excludes(value: t.Any) -> tuple[str, ...]:
 
 
 def check_request(given: t.Mapping[str, t.Any]) -> None:
-    """Check the values that a virt host sends to its source: they become parts of files, commands and unit names there.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Check the values that a virt host sends to its source: they become parts of files, commands and unit names there."""
     parse_services(given.get("services"))
     parse_containers(given.get("containers"))
     parse_quiesce(given.get("quiesce"))
