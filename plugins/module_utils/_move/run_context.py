@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._move import run_agent, run_channel
+from ansible_collections.reduced.footprint.plugins.module_utils._move import run_agent
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_copy import Copier
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore, key_name
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal
@@ -99,10 +99,6 @@ class Context:
         except CommandError as error:
             self.unanswered = error.message if error.rc in (LINK_LOST, None) else None
             raise
-
-    def way_to(self, which: str) -> list[str]:
-        """Return the command that connects its standard input and output to a socket at the destination (``_move.io_channel``)."""
-        return self.remote.program(run_channel.MODULE, which)
 
     def log(self, message: str) -> None:
         """Write a line to the log."""

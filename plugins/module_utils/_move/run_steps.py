@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
 import time
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._move import io_channel, io_live, io_look, io_place, plan_move
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_channel, io_live, io_look, io_place, plan_move, run_channel
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_place import partial
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import FAILED, MIGRATE, STOP
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import LIVE, Item
@@ -170,7 +171,8 @@ def migrate(context: Context) -> None:
         raise BackendError("the socket of libvirt does not exist at the destination.", hint="Start libvirtd or virtqemud there.")
     with DomainHost(context.uri) as here:
         qemu = io_channel.owner(here)
-    with io_channel.Tunnel(context.remote.name, context.vm["name"], context.way_to, qemu) as tunnel, DomainHost(tunnel.uri) as there:
+    command = functools.partial(context.remote.program, run_channel.MODULE)
+    with io_channel.Tunnel(context.remote.name, context.vm["name"], command, qemu) as tunnel, DomainHost(tunnel.uri) as there:
         done = io_live.migrate(
             context.uri,
             context.uuid,

@@ -90,8 +90,7 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     job = job._replace(former=plan_standby.former(before, job, params.get("removed_standbys") or ()))
     _refuse_another(before, params)
     if check_mode:
-        code = _kept_code(store)
-        timers = code is not None and bool(io_timers.differing(job.id, job.interval, code)) or run_automatic.differs(job)
+        timers = store.directory.exists() and bool(io_timers.differing(job.id, job.interval, io_units.code_path())) or run_automatic.differs(job)
         guarded = (job.automatic or io_owner.is_guarded(job.uuid)) and not run_guard.install_hook(check_mode=True)
         changed = before != job or timers or not guarded
         return {"changed": changed, "diff": _diff("", _text(job) if changed else "")}
@@ -118,11 +117,6 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     changed = bool(io_timers.install(job.id, job.interval, io_units.keep_code())) or changed
     changed = run_automatic.begin(job) or changed
     return {"changed": changed, "diff": _diff(_text(before) if before and changed else "", _text(job) if changed else "")}
-
-
-def _kept_code(store: io_store.StandbyStore) -> pathlib.Path | None:
-    """Return the path that the code of this run would have; in check mode it is not written."""
-    return None if not store.directory.exists() else io_units.code_path()
 
 
 def _refuse_unfit(uri: str, uuid: str) -> None:

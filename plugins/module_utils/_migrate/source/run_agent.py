@@ -233,21 +233,6 @@ def _request(state: SourceState, what: str) -> dict[str, t.Any]:
     return {"state": state.read()}
 
 
-def forget_key(marker: str, key: str | None = None) -> bool:
-    """Withdraw the one-time key of a migration."""
-    return io_authorized_keys.forget(marker, key)
-
-
-def leave(marker: str, key: str | None = None, *, power_off: bool) -> bool:
-    """Withdraw the key as the last command, and power the machine off a few seconds later.
-
-    The power-off is scheduled first, because no command can be sent once the key is withdrawn.
-    """
-    if power_off:
-        run(["systemd-run", "--quiet", "--collect", "--on-active=3", "--timer-property=AccuracySec=100ms", "systemctl", "poweroff"])
-    return forget_key(marker, key)
-
-
 def _quiesce(state: SourceState, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     containers = [model_source.Container(**each) for each in given.get("containers", ())]
     quiesce = given.get("quiesce", model_source.STOP_SERVICES)
@@ -294,13 +279,16 @@ def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t
         run(given["command"], timeout=given["timeout"])
         return {}
     if command == "forget_key":
-        return {"changed": forget_key(given["marker"])}
+        return {"changed": io_authorized_keys.forget(given["marker"])}
     if command == "leave":
         if given.get("forget"):
             # the manifest only speeds up another attempt, and there will be none
             (HOME / f"{name}.manifest").unlink(missing_ok=True)
         io_authorized_keys.disallow(name)
-        return {"changed": leave(given["marker"], given.get("key"), power_off=bool(given.get("power_off")))}
+        if given.get("power_off"):
+            # scheduled first, because no command can be sent once the key is withdrawn
+            run(["systemd-run", "--quiet", "--collect", "--on-active=3", "--timer-property=AccuracySec=100ms", "systemctl", "poweroff"])
+        return {"changed": io_authorized_keys.forget(given["marker"], given.get("key"))}
     raise InputError(f"Unknown command {command!r} for the source's agent.")
 
 
