@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_tree import Tree
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import run_copy
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request import plan_preflight
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_rsync
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
 
@@ -121,7 +122,7 @@ def test_text_that_a_login_prints_is_a_problem_before_anything_is_copied(context
     context.source = types.SimpleNamespace(ask=lambda *unused: facts, printed="Welcome to laptop")
     context.spec = types.SimpleNamespace(services=(), containers=(), excludes=(), admin=types.SimpleNamespace(address="192.0.2.2"))
     context.vm = None
-    for name, value in (("layout_of", None), ("find_problems", []), ("destination", {})):
-        monkeypatch.setattr(run_copy, name, lambda *unused, value=value: value)
+    for module, name, value in ((run_copy, "layout_of", None), (plan_preflight, "find_problems", []), (run_copy, "destination", {})):
+        monkeypatch.setattr(module, name, lambda *unused, value=value: value)
     with pytest.raises(FootprintError, match="prints text before the output of a command: 'Welcome to laptop'"):
         run_copy.preflight(context)
