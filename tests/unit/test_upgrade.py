@@ -113,7 +113,7 @@ def host_facts(home: pathlib.Path, text: bytes) -> t.Any:
     backend = FakeBackend()
     backend.text, backend.pools = text.decode(), {"default": ["/pool", True, True]}
     backend.read_recorded = lambda unused: io_facts.read_recorded(str(path))
-    return run_node.prepare_node(state_files.NODE, check_mode=False, backend=backend).actions
+    return run_node.prepare_node(state_files.NODE, check_mode=False, backend=backend)["actions"]
 
 
 def kvm_proof(home: pathlib.Path, text: bytes) -> t.Any:

@@ -11,30 +11,14 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import masked
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_libvirt_host import LibvirtHost
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import PROVABLE, HypervisorProof, PoolCapacity
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import POOL, FoundNetwork, made_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_left import left, share
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_guests import read_guests
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeBackend
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.model_removal import Guest
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import CPU_KEYS, RAM_KEYS, parse_vms
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import PoolMounts
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.model_storage import FILE_POOLS
-
-
-class InfoBackend:
-    """Access to the host; replaced in tests."""
-
-    measure = staticmethod(io_facts.measure)
-    read_recorded = staticmethod(io_facts.read_recorded)
-    bridges = staticmethod(io_facts.bridges)
-    proof_key = staticmethod(io_facts.proof_key)
-    libvirt = LibvirtHost
-    domains = DomainHost
-    mounts = PoolMounts()
-    moved = staticmethod(io_owner.read_all)
 
 
 def read_node(
@@ -44,7 +28,7 @@ def read_node(
 
     Without libvirt only the record and the facts of the machine are returned.
     """
-    backend = backend or InfoBackend()
+    backend = backend or NodeBackend()
     facts = backend.measure()
     unused, record = backend.read_recorded(facts_file)
     attributes = masked(_mapping(record.get("attributes")))

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
@@ -38,21 +37,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.p
 _NOT_INSTALLED = "neither libvirtd.service nor virtqemud.service is installed on this host."
 
 
-@dataclasses.dataclass
-class HostResult:
-    """The result of the use case."""
-
-    changed: bool
-    actions: list[str]
-    daemon: str | None
-    restarted: bool
-    kvm: dict[str, t.Any]
-    huge_pages: list[dict[str, t.Any]]
-    restart_required: list[str]
-    warnings: list[str]
-    diff: list[dict[str, str]]
-
-
 def hidden_values(raw: t.Mapping[str, t.Any]) -> set[str]:
     """Return the passwords among the settings, which the module must mask in its output."""
     settings = raw.get("qemu_conf")
@@ -61,8 +45,8 @@ def hidden_values(raw: t.Mapping[str, t.Any]) -> set[str]:
     return {str(value) for key, value in settings.items() if "passw" in str(key).lower() and value}
 
 
-def set_host(raw: t.Mapping[str, t.Any], *, check_mode: bool, backend: t.Any = None) -> HostResult:
-    """Read, plan, and apply unless in check mode.
+def set_host(raw: t.Mapping[str, t.Any], *, check_mode: bool, backend: t.Any = None) -> dict[str, t.Any]:
+    """Read, plan, and apply unless in check mode; returns the result of the module.
 
     :arg raw: the module parameters by name.
     :raises FootprintError: invalid input, an unsupported setting, or libvirt does not start with the settings.
@@ -114,7 +98,7 @@ def _kvm(settings: HostSettings, raw: t.Mapping[str, t.Any], backend: t.Any, pid
     return Kvm(True, usable, reason, hidden)
 
 
-def _result(settings: HostSettings, found: HostFound, plan: HostPlan, check_mode: bool, backend: t.Any) -> HostResult:
+def _result(settings: HostSettings, found: HostFound, plan: HostPlan, check_mode: bool, backend: t.Any) -> dict[str, t.Any]:
     warnings, reasons = list(plan.warnings), list(plan.restart_required)
     if plan.daemon is None:
         if not check_mode:
@@ -127,17 +111,17 @@ def _result(settings: HostSettings, found: HostFound, plan: HostPlan, check_mode
             if isinstance(step, GivePages) and given[step.size_kib] < step.count:
                 reasons.append(pages_missing(step.name, given[step.size_kib], step.count))
     actions = [step.action for step in plan.steps] + ([f"restart {plan.daemon}"] if plan.restart else [])
-    return HostResult(
-        changed=bool(actions),
-        actions=actions,
-        daemon=plan.daemon,
-        restarted=plan.restart,
-        kvm={"device": found.kvm.device, "usable": found.kvm.usable, "reason": found.kvm.reason or None, "hidden": plan.hide_kvm},
-        huge_pages=[_pages_result(pages.size_kib, pages.count, found, given, check_mode) for pages in settings.huge_pages],
-        restart_required=reasons,
-        warnings=[*warnings, *(f"{reason[:1].upper()}{reason[1:]}." for reason in reasons)],
-        diff=_diff(plan),
-    )
+    return {
+        "changed": bool(actions),
+        "actions": actions,
+        "daemon": plan.daemon,
+        "restarted": plan.restart,
+        "kvm": {"device": found.kvm.device, "usable": found.kvm.usable, "reason": found.kvm.reason or None, "hidden": plan.hide_kvm},
+        "huge_pages": [_pages_result(pages.size_kib, pages.count, found, given, check_mode) for pages in settings.huge_pages],
+        "restart_required": reasons,
+        "warnings": [*warnings, *(f"{reason[:1].upper()}{reason[1:]}." for reason in reasons)],
+        "diff": _diff(plan),
+    }
 
 
 def _pages_result(size_kib: int, asked: int, found: HostFound, given: t.Mapping[int, int], check_mode: bool) -> dict[str, t.Any]:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import types
 
 import pytest
 
@@ -26,7 +27,7 @@ REQUEST = NodeRequest(name="metal1", cluster="lab", roles=["virt"], vms=[VM], po
 
 
 def run(backend, check_mode=False, **changes):
-    return prepare_node(REQUEST._replace(**changes), check_mode=check_mode, backend=backend)
+    return types.SimpleNamespace(**prepare_node(REQUEST._replace(**changes), check_mode=check_mode, backend=backend))
 
 
 def checked(backend, **changes):
@@ -34,12 +35,12 @@ def checked(backend, **changes):
 
 
 def test_first_run_second_run(backend):
-    first = run(backend).as_dict()
+    first = vars(run(backend))
     assert first["changed"] and first["actions"] == ["define pool default", "record"]
     assert backend.pools == {"default": ["/pool", True, True]}
     # free memory, free space and the time of a proof move on; nothing of that is a change
     backend.free -= GIB
-    second = run(backend).as_dict()
+    second = vars(run(backend))
     assert not second["changed"] and second["actions"] == [] and second["diff"] == []
 
 
@@ -198,7 +199,7 @@ def test_damaged_record_is_replaced(backend):
 def test_secrets_are_hidden(backend):
     vms = [dict(VM, password="sesame")]
     result = run(backend, vms=vms)
-    assert "sesame" not in backend.text + str(result.as_dict())
+    assert "sesame" not in backend.text + str(result)
     assert hidden_values(vms) == hidden_values(json.dumps(vms)) == {"sesame"}
     assert hidden_values("{no json") == set()
 

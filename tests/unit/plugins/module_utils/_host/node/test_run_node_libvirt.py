@@ -13,7 +13,7 @@ from __future__ import annotations
 import libvirt
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_info import InfoBackend, read_node
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_info import read_node
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeBackend, NodeRequest, prepare_node
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.run_removal import RemovalBackend, RemovalRequest, remove_node
 
@@ -36,7 +36,7 @@ class Leaving(RemovalBackend):
     moved = staticmethod(dict)
 
 
-class Looking(InfoBackend):
+class Looking(NodeBackend):
     """The real one, on such a host."""
 
     moved = staticmethod(dict)
@@ -78,9 +78,9 @@ def test_a_node_comes_and_goes(connection, tmp_path):
         facts_file=str(facts),
     )
     made = ["define pool first", "define pool second", "define pool fast", "define network br-admin", "record"]
-    assert prepare_node(request, check_mode=True, backend=Here()).actions == made and not facts.exists()
-    assert prepare_node(request, check_mode=False, backend=Here()).actions == made
-    assert prepare_node(request, check_mode=False, backend=Here()).actions == []
+    assert prepare_node(request, check_mode=True, backend=Here())["actions"] == made and not facts.exists()
+    assert prepare_node(request, check_mode=False, backend=Here())["actions"] == made
+    assert prepare_node(request, check_mode=False, backend=Here())["actions"] == []
 
     add(connection, "c1", "lab", "no", tmp_path / "second/c1.img")
     add(connection, "kept", "lab", "yes", tmp_path / "first/kept.img")
