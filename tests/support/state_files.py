@@ -23,9 +23,8 @@ from lxml import etree
 
 from ansible_collections.reduced.footprint.plugins.filter.controlplane_decision import maintain_virt_node
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_rolling, run_run_lock, run_write_probe
-from ansible_collections.reduced.footprint.plugins.module_utils._core import io_lock
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_lock, io_records
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_backup import Backup
-from ansible_collections.reduced.footprint.plugins.module_utils._host.identity import io_identity
 from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.model_identity import REPLACING, Identity, Machine
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeRequest, prepare_node
 from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.io_settings import SettingsHost
@@ -191,7 +190,7 @@ def write_all(home: pathlib.Path) -> None:
     _keep(home, "vm_owner", work / "vms" / f"{UUID}.json")
     io_replacement.write(REPLACED, work / "replaced")
     _keep(home, "replacement", work / "replaced" / f"{UUID}.json")
-    io_identity.write(SERVER, work / "servers")
+    io_records.write(work / "servers", SERVER.name, SERVER.to_json())
     _keep(home, "server_identity", work / "servers" / "metal2.json")
     document = etree.fromstring("<domain><name>web</name></domain>")
     xml_metadata.attach(document, OWNER)

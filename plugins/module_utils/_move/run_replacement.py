@@ -11,6 +11,7 @@ import dataclasses
 import pathlib
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_records
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import parse_time
@@ -21,6 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_repl
     RETIRING,
     SUFFIX,
     Replacement,
+    parse_replacement,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost, DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
@@ -69,7 +71,7 @@ def apply(request: ReplacementRequest, *, check_mode: bool) -> dict[str, t.Any]:
     """
     parse_time(request.at, "at")
     uuid = vm_uuid(parse_name(request.cluster, "cluster"), parse_name(request.id, "id"))
-    before = io_replacement.read(uuid)
+    before = io_records.read(io_replacement.HOME, uuid, parse_replacement)
     same = before is not None and before.at == request.at
     if before is not None and same and before.state in (request.state, COMPLETED):
         return _result(before, before, [])
@@ -187,4 +189,8 @@ def replacements(cluster: str | None = None, vm_id: str | None = None) -> list[d
     for name, path in ((cluster, "cluster"), (vm_id, "id")):
         if name is not None and not name:
             raise InputError("is empty.", path, "Write a name, or omit it.")
-    return [record.as_dict() for record in io_replacement.read_all() if cluster in (None, record.cluster) and vm_id in (None, record.id)]
+    return [
+        record.as_dict()
+        for record in io_records.read_all(io_replacement.HOME, parse_replacement)
+        if cluster in (None, record.cluster) and vm_id in (None, record.id)
+    ]

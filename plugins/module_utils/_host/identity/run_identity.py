@@ -9,6 +9,7 @@ from __future__ import annotations
 import pathlib
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_records
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import parse_time
 from ansible_collections.reduced.footprint.plugins.module_utils._host.identity import io_identity
@@ -17,6 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.m
     REPLACING,
     Identity,
     Machine,
+    parse_identity,
     parse_machine,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
@@ -27,7 +29,7 @@ REPLACED = "replaced"
 def identity(home: pathlib.Path | None = None) -> dict[str, t.Any]:
     """Return the identity of this machine, and its records about servers."""
     machine = io_identity.here()
-    records = [record.as_dict() for record in io_identity.read_all(home)]
+    records = [record.as_dict() for record in io_records.read_all(home or io_identity.HOME, parse_identity)]
     return {"here": {"machine_id": machine.machine_id, "product_uuid": machine.product_uuid}, "records": records}
 
 
@@ -52,14 +54,14 @@ def apply(
         if not machine.machine_id:
             raise InputError("is required.", f"{path}.machine_id", "Copy /etc/machine-id of the server.")
         names.setdefault(machine.machine_id, []).append(name)
-        before = io_identity.read(name, home)
+        before = io_records.read(home or io_identity.HOME, name, parse_identity)
         after, warning = _next(name, machine, before, state, at, proof)
         warnings += [warning] if warning else []
         records.append(after.as_dict())
         if after != before:
             lines.append(f"{name}: {after.machine.machine_id} at {after.machine.address or 'an unknown address'}, {after.state}")
             if not check_mode:
-                io_identity.write(after, home)
+                io_records.write(home or io_identity.HOME, name, after.to_json())
     warnings += [_twins(same) for same in names.values() if len(same) > 1]
     text = "".join(f"{line}\n" for line in lines)
     return {"changed": bool(lines), "records": records, "warnings": warnings, "diff": {"before": "", "after": text}}

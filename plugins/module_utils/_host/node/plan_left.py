@@ -17,7 +17,6 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import HostFacts
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.model_removal import Guest
 
-
 #: MiB that the process of a VM needs in addition to the memory of the VM.
 OVERHEAD_MIB = 128
 

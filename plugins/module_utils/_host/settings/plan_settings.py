@@ -107,7 +107,6 @@ def plan_host(settings: HostSettings, found: HostFound) -> HostPlan:
     return plan._replace(steps=tuple(steps), restart_required=tuple(reasons), warnings=tuple(warnings))
 
 
-
 def _restart(daemon: str, found: HostFound, files: t.Sequence[WriteFile], hide_kvm: bool) -> HostPlan:
     """Plan the restart by comparing times, so that a run that was killed between writing and restarting is completed."""
     unit = found.units[daemon]

@@ -29,7 +29,14 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.pl
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal import io_inside
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import BTRFS_TOOL, SOURCE_TOOLS
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_facts, io_maintenance, io_services, model_source
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_state import HOME, SourceState, awaits_boot, boot_id, keep_report, kept_report
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_state import (
+    HOME,
+    SourceState,
+    awaits_boot,
+    boot_id,
+    keep_report,
+    kept_report,
+)
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import LENT
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import passphrase_volume, watch_service
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_key_session, io_login, model_one_time_key
