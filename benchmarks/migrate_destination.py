@@ -19,9 +19,9 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import run_copy, run_verify
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.plan_phases import predict
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context, remote, vm_details
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import parse_spec
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_prediction import predict
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal

@@ -200,8 +200,6 @@ restart_required:
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
-import dataclasses
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer, quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.run_settings import hidden_values, set_host
@@ -227,7 +225,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     module.no_log_values.update(hidden_values(module.params))
-    answer(module, lambda: dataclasses.asdict(set_host(module.params, check_mode=module.check_mode)))
+    answer(module, lambda: set_host(module.params, check_mode=module.check_mode))
 
 
 if __name__ == "__main__":

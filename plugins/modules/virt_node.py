@@ -261,7 +261,7 @@ def main() -> None:
 
             return remove_node(RemovalRequest(**{key: given[key] for key in (*_BOTH, *_REMOVAL)}), check_mode=module.check_mode).as_dict()
         request = NodeRequest(**{key: value for key, value in given.items() if key != "state" and key not in _REMOVAL})
-        return prepare_node(request, check_mode=module.check_mode).as_dict()
+        return prepare_node(request, check_mode=module.check_mode)
 
     answer(module, change)
 

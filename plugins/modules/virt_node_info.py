@@ -177,7 +177,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import hidden_values
 from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer, quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_arguments import DETAILS_ARGUMENTS
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_info import NodeInfoRequest, read_node
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_info import read_node
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeRequest, check_node
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.first_boot.model_cloud_init import without_secrets
 
@@ -204,7 +204,7 @@ def main() -> None:
     def gather() -> dict[str, t.Any]:
         if given["name"] is not None:
             return {"changed": False, "node": check_node(NodeRequest(**given))}
-        node, warnings = read_node(NodeInfoRequest(given["uri"], given["container_uri"], given["facts_file"]))
+        node, warnings = read_node(given["uri"], given["container_uri"], given["facts_file"])
         return {"changed": False, "node": node, "warnings": warnings}
 
     answer(module, gather)

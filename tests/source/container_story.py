@@ -44,7 +44,7 @@ def main(root: str) -> None:
     if os.path.ismount("/sys/fs/cgroup/unified"):
         subprocess.run(["umount", "/sys/fs/cgroup/unified"], check=True)
     # this machine may have no systemd; tests/migrate starts the containers of a whole machine
-    io_services.IN_A_SCOPE = ()
+    io_services.model_units.IN_A_SCOPE = ()
     seen: dict[str, object] = {}
     try:
         for each in (WEB, DB):

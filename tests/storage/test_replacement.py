@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 import typing as t
 
@@ -35,7 +34,7 @@ def fixture_retire(host: StorageHost, tmp_path: pathlib.Path, monkeypatch: pytes
     base = ReplacementRequest("a", "storage", "retired", AT, "metal1", "metal1", "metal1", pool=POOL, shutdown_timeout=0, uri=host.uris["qemu"])
 
     def run(check: bool = False, **changes: t.Any) -> dict[str, t.Any]:
-        return apply(dataclasses.replace(base, **changes), check_mode=check)
+        return apply(base._replace(**changes), check_mode=check)
 
     return run
 

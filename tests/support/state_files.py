@@ -23,15 +23,14 @@ from lxml import etree
 
 from ansible_collections.reduced.footprint.plugins.filter.controlplane_decision import maintain_virt_node
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import plan_rolling, run_run_lock, run_write_probe
-from ansible_collections.reduced.footprint.plugins.module_utils._core import io_lock
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_lock, io_records
 from ansible_collections.reduced.footprint.plugins.module_utils._galera.plan_backup import Backup
-from ansible_collections.reduced.footprint.plugins.module_utils._host.identity import io_identity
 from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.model_identity import REPLACING, Identity, Machine
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeRequest, prepare_node
 from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.io_settings import SettingsHost
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import io_blocks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.io_vm_guard import VmGuard
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_journal_mirror, io_state
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_state
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_replacement
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal
@@ -191,7 +190,7 @@ def write_all(home: pathlib.Path) -> None:
     _keep(home, "vm_owner", work / "vms" / f"{UUID}.json")
     io_replacement.write(REPLACED, work / "replaced")
     _keep(home, "replacement", work / "replaced" / f"{UUID}.json")
-    io_identity.write(SERVER, work / "servers")
+    io_records.write(work / "servers", SERVER.name, SERVER.to_json())
     _keep(home, "server_identity", work / "servers" / "metal2.json")
     document = etree.fromstring("<domain><name>web</name></domain>")
     xml_metadata.attach(document, OWNER)
@@ -212,7 +211,7 @@ def _source(home: pathlib.Path, work: pathlib.Path) -> None:
         state = io_state.SourceState(NAME)
         state.write(SOURCE)
         _keep(home, "source_state", state.file)
-    io_journal_mirror.keep(NAME, REPORT, work)
+    io_state.keep_report(NAME, REPORT, work)
     _keep(home, "source_report", work / f"{NAME}.journal")
     io_authorized_keys.allow(NAME, COMMANDS, work)
     _keep(home, "key_commands", work / f"{NAME}.commands")

@@ -19,7 +19,7 @@ from tests.support.control_node import ROOT
 
 CODE = pathlib.Path("/code")
 PREFIX = "ansible_collections.reduced.footprint."
-UNITS = {**io_timers.texts("m", 900, CODE), "guard": io_timers.guard_text(CODE)}
+UNITS = io_timers.texts("m", 900, CODE)
 PROGRAMS = sorted({found for text in UNITS.values() for found in re.findall(r" -m (ansible_collections\S+)", text)})
 
 

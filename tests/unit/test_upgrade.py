@@ -25,7 +25,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node impor
 from ansible_collections.reduced.footprint.plugins.module_utils._metal import plan_install_files
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import io_blocks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.io_vm_guard import VmGuard
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_journal_mirror, io_state
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_state
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_replacement import parse_replacement
 from ansible_collections.reduced.footprint.plugins.module_utils._network import io_deadman, io_trial
@@ -113,7 +113,7 @@ def host_facts(home: pathlib.Path, text: bytes) -> t.Any:
     backend = FakeBackend()
     backend.text, backend.pools = text.decode(), {"default": ["/pool", True, True]}
     backend.read_recorded = lambda unused: io_facts.read_recorded(str(path))
-    return run_node.prepare_node(state_files.NODE, check_mode=False, backend=backend).actions
+    return run_node.prepare_node(state_files.NODE, check_mode=False, backend=backend)["actions"]
 
 
 def kvm_proof(home: pathlib.Path, text: bytes) -> t.Any:
@@ -212,7 +212,7 @@ READERS: t.Mapping[str, tuple[t.Any, ...]] = {
     "migration_request": (lambda home, text: request(JournalStore(state_files.NAME, home), text), state_files.JOB),
     "move_request": (lambda home, text: request(MoveStore("7", home), text), state_files.JOB),
     "source_state": (source_state, state_files.SOURCE),
-    "source_report": (lambda home, text: place(text, home / "m.journal") and io_journal_mirror.all_kept(home), {"m": state_files.REPORT}),
+    "source_report": (lambda home, text: place(text, home / "m.journal") and io_state.kept_reports(home), [state_files.REPORT]),
     "key_commands": (lambda home, text: place(text, home / "m.commands") and io_authorized_keys.allowed("m", home), state_files.COMMANDS),
     "vm_guard": (vm_guard, {"uri": "qemu:///system", "uuid": state_files.UUID, "vm": state_files.NAME, "lease": 30.0, "heard": 5.0}),
     "worker_starts": (starts, [7.5], []),

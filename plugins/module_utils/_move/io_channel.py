@@ -54,7 +54,6 @@ def socket_path(name: str, which: str, domain: str) -> str:
     """Return the path of one of the sockets.
 
     :arg domain: the name of the domain, which the AppArmor profile requires in the path.
-    :raises BackendError: the path is too long.
     """
     path = f"{folder_of(name)}/{_LETTERS[which]}.{_ENDING}.{domain}"
     if len(os.fsencode(path)) > _LONGEST:
@@ -106,10 +105,7 @@ def relay(name: str, which: str) -> None:
 
 
 def join(path: str) -> None:
-    """Relay between standard input and output and a socket, until one side closes.
-
-    :raises BackendError: no process listens on the socket.
-    """
+    """Relay between standard input and output and a socket, until one side closes."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:
         try:
             other.connect(path)

@@ -40,10 +40,7 @@ class Copier:
         return transfer(self._argv(item, self._remote(item, item.path), self._local(item), ()), progress=progress)
 
     def compare(self, item: Item, target: str) -> None:
-        """Read both sides and compare them.
-
-        :raises BackendError: they differ.
-        """
+        """Read both sides and compare them."""
         argv = self._argv(item, self._local(item), self._remote(item, target), ("--checksum", "--dry-run", "--itemize-changes"))
         differing = transfer(argv, dry_run=True).changes
         if differing:

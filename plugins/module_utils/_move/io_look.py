@@ -67,10 +67,7 @@ def _marked(record: DomainRecord, cluster: str, vm_id: str) -> bool:
 
 
 def describe(uri: str, uuid: str) -> dict[str, t.Any]:
-    """Return the facts of a VM on this host: definition, files, and requirements for the destination.
-
-    :raises BackendError: the domain does not exist any more.
-    """
+    """Return the facts of a VM on this host: definition, files, and requirements for the destination."""
     with DomainHost(uri) as host:
         record = host.domain(uuid)
         if record is None:
@@ -169,7 +166,7 @@ def _storage(record: DomainRecord, document: t.Any, folders: t.Mapping[str, str]
         items.setdefault(path, _item(path, False, "raw", STATE))
     pools = {os.path.dirname(item.path): folders[os.path.dirname(item.path)] for item in items.values() if os.path.dirname(item.path) in folders}
     sizes = {item.path: os.stat(item.path).st_size for item in items.values() if item.kind == "file"}
-    return {"items": [item.as_dict() for item in items.values()], "sizes": sizes, "unfit": unfit, "pools": pools}
+    return {"items": [item._asdict() for item in items.values()], "sizes": sizes, "unfit": unfit, "pools": pools}
 
 
 def _sources(document: t.Any, name: str) -> t.Iterator[tuple[t.Any, str | None, bool, bool]]:

@@ -11,21 +11,11 @@ import pathlib
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_records
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import rename
-from ansible_collections.reduced.footprint.plugins.module_utils._move.model_replacement import Replacement, parse_replacement
+from ansible_collections.reduced.footprint.plugins.module_utils._move.model_replacement import Replacement
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/replaced")
 #: Marks of the role address_guard, whose hook refuses the start of these VMs.
 REFUSED = pathlib.Path("/var/lib/reduced.footprint/address-guard")
-
-
-def read(uuid: str, home: pathlib.Path | None = None) -> Replacement | None:
-    """Return the record of the last replacement of a VM on this host; see :func:`io_records.read`."""
-    return io_records.read(home or HOME, uuid, parse_replacement)
-
-
-def read_all(home: pathlib.Path | None = None) -> list[Replacement]:
-    """Return all records of this host; see :func:`io_records.read_all`."""
-    return io_records.read_all(home or HOME, parse_replacement)
 
 
 def write(record: Replacement, home: pathlib.Path | None = None) -> None:

@@ -2,16 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files of a move on the source, and its ssh connection to the destination."""
+"""The files of a move on the source, and their names."""
 
 from __future__ import annotations
 
 import pathlib
-import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import RemoteSource
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/moves")
 
@@ -24,26 +22,6 @@ class MoveStore(JournalStore):
 
     def __init__(self, name: str, home: pathlib.Path = HOME) -> None:
         super().__init__(name, home)
-
-    def journal(self) -> MoveJournal:
-        """Return the journal, a new one if none exists."""
-        found = self.read()
-        return found if isinstance(found, MoveJournal) else MoveJournal(name=self.name)
-
-
-class OtherHost(RemoteSource):
-    """The ssh connection to the destination.
-
-    :arg agent: the Python module that runs there.
-    """
-
-    who = "destination"
-
-    def __init__(
-        self, agent: str, name: str, directory: pathlib.Path, addresses: t.Sequence[str], port: int, host_keys: t.Sequence[str], library: pathlib.Path
-    ) -> None:
-        super().__init__(name, directory, addresses, port, host_keys, library)
-        self.agent = agent
 
 
 def key_name(name: str) -> str:

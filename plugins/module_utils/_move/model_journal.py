@@ -76,28 +76,18 @@ def waiting(journal: MoveJournal) -> str | None:
 def report(journal: MoveJournal) -> dict[str, t.Any]:
     """Return the move as the module reports it; times are timestamps."""
     vm = journal.facts.get("vm", {})
+    names = ("state", "phase", "attempt", "method", "live_blockers", "started", "ended", "passes", "bytes", "verified", "reason", "warnings")
     values = {
+        **{name: getattr(journal, name) for name in names},
         "id": journal.name,
         "name": vm.get("name"),
         "uuid": vm.get("uuid"),
         "macs": vm.get("macs", []),
-        "state": journal.state,
-        "phase": journal.phase,
-        "attempt": journal.attempt,
-        "method": journal.method,
-        "live_blockers": journal.live_blockers,
         "from": journal.facts.get("from"),
         "to": journal.facts.get("to"),
-        "started": journal.started,
-        "ended": journal.ended,
         "phases": {name: dated(entry) for name, entry in journal.phases.items()},
-        "passes": journal.passes,
-        "bytes": journal.bytes,
         "downtime_seconds": journal.downtime.get("seconds"),
-        "verified": journal.verified,
         "volumes": [each["path"] for each in vm.get("items", [])],
         "kept": journal.facts.get("kept", []),
-        "reason": journal.reason,
-        "warnings": journal.warnings,
     }
     return dated(values)

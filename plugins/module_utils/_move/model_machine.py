@@ -27,10 +27,7 @@ class Machine(t.NamedTuple):
 
 
 def parse_machine(entry: t.Mapping[str, t.Any] | None, path: str) -> Machine:
-    """Parse a machine; the default of its name is its address.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse a machine; the default of its name is its address."""
     entry = entry or {}
     host = entry.get("host")
     if not host:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
@@ -21,8 +20,7 @@ AUTO, LIVE, COPY = "auto", "live", "copy"
 DISK, STATE = "disk", "state"
 
 
-@dataclasses.dataclass(frozen=True)
-class MoveSpec:
+class MoveSpec(t.NamedTuple):
     """The request; times in seconds, ``bandwidth_limit`` in KiB per second, 0 for no limit."""
 
     id: str
@@ -40,8 +38,7 @@ class MoveSpec:
     start_timeout: int
 
 
-@dataclasses.dataclass(frozen=True)
-class Item:
+class Item(t.NamedTuple):
     """One file or folder of a VM.
 
     ``kind`` is file or dir. A ``base`` is an image that other VMs may use too: it is copied if
@@ -59,16 +56,9 @@ class Item:
     backing: str | None = None
     backing_format: str | None = None
 
-    def as_dict(self) -> dict[str, t.Any]:
-        """As a mapping for the journal and the other host."""
-        return dataclasses.asdict(self)
-
 
 def parse_spec(params: t.Mapping[str, t.Any]) -> MoveSpec:
-    """Parse the request from the module parameters or the job file, which have the same keys.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse the request from the module parameters or the job file, which have the same keys."""
     return MoveSpec(
         id=parse_name(params.get("id"), "id"),
         cluster=parse_name(params.get("cluster") or "default", "cluster"),

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import typing as t
 
@@ -19,8 +18,7 @@ RETIRING, RETIRED, COMPLETED = "retiring", "retired", "completed"
 SUFFIX = ".replaced-"
 
 
-@dataclasses.dataclass(frozen=True)
-class Replacement:
+class Replacement(t.NamedTuple):
     """The record.
 
     :arg at: time of the replacement (UTC), which is the same on all servers and identifies it.
@@ -39,7 +37,7 @@ class Replacement:
 
     def as_dict(self) -> dict[str, t.Any]:
         """Return plain values for Ansible."""
-        return {**dataclasses.asdict(self), "disks": list(self.disks)}
+        return {**self._asdict(), "disks": list(self.disks)}
 
     def to_json(self) -> str:
         """Return the record as JSON text."""
@@ -55,7 +53,7 @@ def parse_replacement(text: str, place: t.Any) -> Replacement:
     """
     try:
         found = REPLACEMENT.load(text, place)
-        values = {field.name: str(found[field.name]) for field in dataclasses.fields(Replacement) if field.name != "disks"}
+        values = {name: str(found[name]) for name in Replacement._fields if name != "disks"}
         return Replacement(**values, disks=tuple(str(path) for path in found.get("disks") or ()))
     except (ValueError, TypeError, KeyError) as error:
         raise model_errors.BackendError(f"{place} is not a record of a replacement.", hint="Remove it after you checked where the VM runs.") from error

@@ -14,19 +14,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import size_text
-from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import COPY as COPY_PHASE
-from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import (
-    CONFIRMED,
-    PLACE,
-    PREFLIGHT,
-    RETURNED,
-    SETTLE,
-    START,
-    STOP,
-    SWITCH,
-    VERIFY,
-    MoveJournal,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._move import model_journal
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import AUTO, COPY, DISK, LIVE, Item, MoveSpec
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import TOOLS_PATH, Problem
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING, MOVED, MOVING
@@ -237,10 +225,7 @@ def live_blockers(vm: Facts, there: Facts) -> list[str]:
 
 
 def choose(method: str, reasons: t.Sequence[str]) -> str:
-    """Choose the method of the move.
-
-    :raises RefusedError: ``live`` is requested and not possible.
-    """
+    """Choose the method of the move."""
     if method == LIVE and reasons:
         raise RefusedError(f"the VM cannot be moved live: {'; '.join(reasons)}.", "method", "Use method: copy or method: auto.")
     return COPY if method == COPY or method == AUTO and reasons else LIVE
@@ -256,7 +241,7 @@ def mirrored(items: t.Iterable[Item]) -> list[Item]:
     return [item for item in items if item.carried == DISK]
 
 
-def resume_phase(journal: MoveJournal, here: str | None, there: str | None) -> tuple[str, str | None]:
+def resume_phase(journal: model_journal.MoveJournal, here: str | None, there: str | None) -> tuple[str, str | None]:
     """Return the phase at which a worker starts, and the reason if an earlier worker was interrupted.
 
     Before the switch the VM is the copy on the source, whatever has arrived at the destination. The migration of
@@ -266,32 +251,33 @@ def resume_phase(journal: MoveJournal, here: str | None, there: str | None) -> t
     :arg there: its state at the destination, for a live migration.
     """
     if journal.switched:
-        unfinished = next((phase for phase in (SWITCH, START) if not journal.finished(phase)), SETTLE)
+        unfinished = next((phase for phase in (model_journal.SWITCH, model_journal.START) if not journal.finished(phase)), model_journal.SETTLE)
         return unfinished, "the VM was already switched to the destination"
     if here is None:
-        return PREFLIGHT, None
+        return model_journal.PREFLIGHT, None
     if journal.method == LIVE:
         if here == "left" and there in ("paused", "running"):
-            return SWITCH, f"the domain on the source ended by its migration and is {there} at the destination"
-        return PREFLIGHT, f"the domain is {here} on the source and {there} at the destination, so the VM is still on the source"
+            return model_journal.SWITCH, f"the domain on the source ended by its migration and is {there} at the destination"
+        return model_journal.PREFLIGHT, f"the domain is {here} on the source and {there} at the destination, so the VM is still on the source"
     if here == "off":
-        unfinished = next((phase for phase in (STOP, COPY_PHASE, VERIFY, PLACE) if not journal.finished(phase)), SWITCH)
+        order = (model_journal.STOP, model_journal.COPY, model_journal.VERIFY, model_journal.PLACE)
+        unfinished = next((phase for phase in order if not journal.finished(phase)), model_journal.SWITCH)
         return unfinished, "the VM is off on the source and not yet switched to the destination"
-    return PREFLIGHT, f"the domain is {here} on the source"
+    return model_journal.PREFLIGHT, f"the domain is {here} on the source"
 
 
-def is_off(journal: MoveJournal, action: str) -> bool:
+def is_off(journal: model_journal.MoveJournal, action: str) -> bool:
     """Whether an unfinished move or return may have left the VM off on both hosts, or paused, so that only its worker starts it again.
 
     :arg action: what the worker was started for.
     """
-    if action == CONFIRMED:
+    if action == model_journal.CONFIRMED:
         return False
     held = journal.facts.get("held") or {}
     if not journal.switched and (journal.facts.get("held") is None or "seconds" in journal.downtime):
         # it was not stopped, or runs here again
         return False
-    if journal.going == RETURNED:
+    if journal.going == model_journal.RETURNED:
         # stopped at the destination, and not yet released here
         return bool(held.get("running", True)) or journal.facts.get("was") == "running"
     # the downtime ends when it runs there

@@ -164,10 +164,7 @@ def _run(given: Given) -> dict[str, t.Any]:
 
 
 def _stop(given: Given) -> dict[str, t.Any]:
-    """Shut the VM down, and with ``returns`` prevent another start; with ``cut`` destroy a domain that never ran here.
-
-    :raises RefusedError: with ``cut``, the VM is running.
-    """
+    """Shut the VM down, and with ``returns`` prevent another start; with ``cut`` destroy a domain that never ran here."""
     uuid = given["uuid"]
     with host_lock("domains", _LOCK), DomainHost(given["uri"]) as host:
         record = host.domain(uuid)
@@ -208,10 +205,7 @@ def _discard(given: Given) -> dict[str, t.Any]:
 
 
 def _refuse_moved_on(uuid: str, source: str) -> None:
-    """Refuse to treat the copy here as the VM if it was moved on from here: it runs on a third server then, and this copy is old.
-
-    :raises RefusedError: it was moved on.
-    """
+    """Refuse to treat the copy here as the VM if it was moved on from here: it runs on a third server then, and this copy is old."""
     there = io_owner.known(uuid)
     if there is not None and there.role != INCOMING and there.state is not None and there.where != source:
         raise RefusedError(

@@ -241,8 +241,6 @@ def _check_there(context: Context, discard: bool) -> None:
     """Check that the data that the VM has at the destination can be copied back; nothing has changed yet.
 
     With ``discard`` all of it stays there, also files that were added since the move. Of a VM that was undefined there, the moved files are the data.
-
-    :raises RefusedError: it has other files than those that were moved, snapshots or a saved state, or was moved on from there.
     """
     there = context.ask("written", known=[item.path for item in context.items])["written"]
     if there is None:

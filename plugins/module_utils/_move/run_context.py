@@ -13,12 +13,12 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._move import run_agent, run_channel
+from ansible_collections.reduced.footprint.plugins.module_utils._move import run_agent
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_copy import Copier
-from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore, OtherHost, key_name
+from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore, key_name
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item, MoveSpec
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import LINK_LOST
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import LINK_LOST, RemoteSource
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.xml_moved import NAMESPACE, PREFIX, mark_text
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
@@ -43,7 +43,7 @@ class Context:
     params: t.Mapping[str, t.Any]
     store: MoveStore
     journal: MoveJournal
-    remote: OtherHost
+    remote: RemoteSource
     saved: float = 0.0
     unanswered: str | None = None
 
@@ -80,7 +80,7 @@ class Context:
     @property
     def data(self) -> list[dict[str, t.Any]]:
         """Those that only the VM uses, for a command of the destination's agent."""
-        return [item.as_dict() for item in self.items if not item.base]
+        return [item._asdict() for item in self.items if not item.base]
 
     @property
     def copier(self) -> Copier:
@@ -99,10 +99,6 @@ class Context:
         except CommandError as error:
             self.unanswered = error.message if error.rc in (LINK_LOST, None) else None
             raise
-
-    def way_to(self, which: str) -> list[str]:
-        """Return the command that connects its standard input and output to a socket at the destination (``_move.io_channel``)."""
-        return self.remote.program(run_channel.MODULE, which)
 
     def log(self, message: str) -> None:
         """Write a line to the log."""
@@ -182,10 +178,7 @@ class Context:
                 host.start(self.uuid)
 
     def refuse_taken(self) -> None:
-        """Refuse to continue with a VM that was started on its standby, after this host had lost its power: it belongs to that server.
-
-        :raises RefusedError: it was.
-        """
+        """Refuse to continue with a VM that was started on its standby, after this host had lost its power: it belongs to that server."""
         if "vm" not in self.journal.facts:
             return
         record = self.record
@@ -214,8 +207,10 @@ class Context:
         return text_of(document)
 
 
-def other_host(spec: MoveSpec, store: MoveStore, code: pathlib.Path) -> OtherHost:
+def other_host(spec: MoveSpec, store: MoveStore, code: pathlib.Path) -> RemoteSource:
     """Create the ssh connection to the destination."""
     where = spec.destination
+    host = RemoteSource(key_name(spec.id), store.directory, [where.host], where.port, where.host_keys, code)
     # referenced by the imported module, so that its code is sent to the destination
-    return OtherHost(run_agent.MODULE, key_name(spec.id), store.directory, [where.host], where.port, where.host_keys, code)
+    host.agent, host.who = run_agent.MODULE, "destination"
+    return host

@@ -13,18 +13,8 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, RefusedError, shown
-from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look, plan_move, run_worker
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look, model_journal, plan_move, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore, key_name, unit_name
-from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import (
-    CONFIRMED,
-    FAILED,
-    MOVED,
-    RETURNED,
-    RUNNING,
-    MoveJournal,
-    report,
-    waiting,
-)
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_machine import Machine
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import MoveSpec, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units, model_problem, run_jobs
@@ -34,21 +24,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING, Record
 
-_JOB_KEYS = (
-    "id",
-    "cluster",
-    "destination",
-    "uri",
-    "destination_uri",
-    "method",
-    "shutdown_timeout",
-    "force",
-    "max_downtime",
-    "max_passes",
-    "bandwidth_limit",
-    "live_timeout",
-    "start_timeout",
-)
 # options that a later call may change
 _LATER = ("shutdown_timeout", "force")
 # options of a return without the data, or without the destination
@@ -75,7 +50,7 @@ def move(params: Params, *, check_mode: bool) -> dict[str, t.Any]:
         if not check_mode:
             run_jobs.await_ending(store, unit_name(store.name))
         return run_jobs.prepare_key(store.directory, key_name(store.name), check_mode=check_mode)
-    if state == MOVED:
+    if state == model_journal.MOVED:
         return _moved(params, store, check_mode)
     return _later(params, store, check_mode)
 
@@ -99,7 +74,7 @@ def _moved(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
     spec = parse_spec(params)
     with contextlib.nullcontext() if check_mode else host_lock(_LOCK, _LOCK_TIMEOUT):
         result = _ensure_started(params, store, spec, check_mode)
-    return _outcome(store, params, MOVED) if result is None else result
+    return _outcome(store, params, model_journal.MOVED) if result is None else result
 
 
 def _ensure_started(params: Params, store: MoveStore, spec: MoveSpec, check_mode: bool) -> dict[str, t.Any] | None:
@@ -108,24 +83,24 @@ def _ensure_started(params: Params, store: MoveStore, spec: MoveSpec, check_mode
     :raises FootprintError: the worker moves the VM to another destination, or the VM cannot be moved.
     """
     journal = store.journal()
-    if journal.state not in (CONFIRMED, RETURNED) and (journal.state != FAILED or journal.switched or journal.facts.get("held")):
+    if journal.state not in (model_journal.CONFIRMED, model_journal.RETURNED) and not _rolled_back(journal):
         _refuse_other_cluster(store, spec.cluster, "Confirm or return that move first.")
     active = io_units.unit_active(unit_name(spec.id))
     if active:
         _refuse_other_run(store, spec)
         if check_mode:
-            journal.state = RUNNING
+            journal.state = model_journal.RUNNING
             return {**_result(True, journal), "warnings": [f"The move of {spec.id} is running."]}
         return None
-    if journal.state == RUNNING:
+    if journal.state == model_journal.RUNNING:
         # killed or interrupted by a restart of this host, after which it begins again
         _refuse_other_destination(store, spec)
     found = _find(params, spec.id)
     uuid = found[1].uuid if found else journal.facts.get("vm", {}).get("uuid") or vm_uuid(spec.cluster, spec.id)
     record = io_owner.away(uuid)
-    begun = journal.state in (RUNNING, FAILED) and journal.started is not None
+    begun = journal.state in (model_journal.RUNNING, model_journal.FAILED) and journal.started is not None
     _refuse(spec, journal, record, begun)
-    if record is not None and journal.state in (MOVED, CONFIRMED):
+    if record is not None and journal.state in (model_journal.MOVED, model_journal.CONFIRMED):
         return _unchanged(store, journal, check_mode)
     if found is None and not (begun and record is not None):
         raise InputError(f"the VM {spec.id!r} of the cluster {spec.cluster!r} does not exist on this host.", "id", "Run the move on the virt host of the VM.")
@@ -133,15 +108,17 @@ def _ensure_started(params: Params, store: MoveStore, spec: MoveSpec, check_mode
         return _rehearse(params, spec, journal, begun and record is not None)
     if not spec.destination.host_keys:
         raise InputError("are missing.", "destination.host_keys", "Set the public ssh host keys of the destination; unknown keys are never accepted.")
-    _start(store, MOVED, {**{key: params.get(key) for key in _JOB_KEYS}, "new_move": record is None})
+    _start(store, model_journal.MOVED, {**{key: params.get(key) for key in spec._fields}, "new_move": record is None})
     return None
 
 
-def _refuse_other_cluster(store: MoveStore, cluster: str, hint: str) -> None:
-    """Refuse a call for the VM of one cluster while the stored job is that of another: both may use the same ID, and moves are stored by ID.
+def _rolled_back(journal: model_journal.MoveJournal) -> bool:
+    """Whether the move failed and changed nothing; a VM whose rollback failed is off and fenced here."""
+    return journal.state == model_journal.FAILED and not journal.switched and not journal.facts.get("held")
 
-    :raises RefusedError: the job is that of another cluster.
-    """
+
+def _refuse_other_cluster(store: MoveStore, cluster: str, hint: str) -> None:
+    """Refuse a call for the VM of one cluster while the stored job is that of another: both may use the same ID, and moves are stored by ID."""
     job = store.read_job()
     owner = str(job["params"].get("cluster") or "default") if job is not None else cluster
     if owner != cluster:
@@ -149,25 +126,19 @@ def _refuse_other_cluster(store: MoveStore, cluster: str, hint: str) -> None:
 
 
 def _refuse_other_run(store: MoveStore, spec: MoveSpec) -> None:
-    """Refuse to wait for the running worker as if it did what is requested.
-
-    :raises RefusedError: it moves the VM to another destination, or completes or returns an earlier move.
-    """
+    """Refuse to wait for the running worker as if it did what is requested."""
     job = store.read_job()
     if job is None:
         return
-    if job["action"] != MOVED:
+    if job["action"] != model_journal.MOVED:
         raise RefusedError(f"the run with state: {job['action']} for {spec.id} is unfinished.", "state", f"Complete it with state: {job['action']}.")
     _refuse_other_destination(store, spec)
 
 
 def _refuse_other_destination(store: MoveStore, spec: MoveSpec) -> None:
-    """Refuse a move while the stored one has another destination, where a part of the VM may be already.
-
-    :raises RefusedError: with that destination.
-    """
+    """Refuse a move while the stored one has another destination, where a part of the VM may be already."""
     job = store.read_job()
-    to = parse_spec(job["params"]).destination.name if job is not None and job["action"] == MOVED else spec.destination.name
+    to = parse_spec(job["params"]).destination.name if job is not None and job["action"] == model_journal.MOVED else spec.destination.name
     if to != spec.destination.name:
         raise RefusedError(
             f"the VM {spec.id} is being moved to {to}, not to {spec.destination.name}.",
@@ -176,12 +147,9 @@ def _refuse_other_destination(store: MoveStore, spec: MoveSpec) -> None:
         )
 
 
-def _refuse(spec: MoveSpec, journal: MoveJournal, record: Record | None, begun: bool) -> None:
-    """Refuse a conflict with another move of the VM.
-
-    :raises RefusedError: another move is unfinished, or has another destination.
-    """
-    if begun and journal.going in (CONFIRMED, RETURNED):
+def _refuse(spec: MoveSpec, journal: model_journal.MoveJournal, record: Record | None, begun: bool) -> None:
+    """Refuse a conflict with another move of the VM."""
+    if begun and journal.going in (model_journal.CONFIRMED, model_journal.RETURNED):
         raise RefusedError(f"the run with state: {journal.going} for {spec.id} is unfinished.", "state", f"Complete it with state: {journal.going}.")
     if record is None:
         return
@@ -195,7 +163,7 @@ def _refuse(spec: MoveSpec, journal: MoveJournal, record: Record | None, begun: 
         )
 
 
-def _rehearse(params: Params, spec: MoveSpec, journal: MoveJournal, begun: bool) -> dict[str, t.Any]:
+def _rehearse(params: Params, spec: MoveSpec, journal: model_journal.MoveJournal, begun: bool) -> dict[str, t.Any]:
     """Check mode: run the checks of the preflight without changes."""
     there = params.get("destination_facts")
     found = _find(params, spec.id)
@@ -208,7 +176,7 @@ def _rehearse(params: Params, spec: MoveSpec, journal: MoveJournal, begun: bool)
     if problems:
         raise RefusedError(model_problem.as_text(problems))
     reasons = plan_move.live_blockers(vm, there)
-    rehearsed = MoveJournal(name=spec.id, state="new", method=plan_move.choose(spec.method, reasons), live_blockers=reasons, facts={"vm": vm})
+    rehearsed = model_journal.MoveJournal(name=spec.id, state="new", method=plan_move.choose(spec.method, reasons), live_blockers=reasons, facts={"vm": vm})
     rehearsed.facts.update({"from": vm["host"]["name"], "to": spec.destination.name})
     result = _result(True, rehearsed)
     result["bytes"] = sum(plan_move.needed_bytes(vm, there).values())
@@ -224,20 +192,19 @@ def _later(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
     if params.get("cluster"):
         _refuse_other_cluster(store, params["cluster"], "Run this on the source of the move, with the cluster of the VM.")
     active = io_units.unit_active(unit_name(store.name))
-    # a VM whose rollback failed is off and fenced here
-    if job is None or (journal.state == FAILED and not journal.switched and journal.going == MOVED and not journal.facts.get("held")):
-        if state == RETURNED:
+    if job is None or (_rolled_back(journal) and journal.going == model_journal.MOVED):
+        if state == model_journal.RETURNED:
             return _unchanged(store, journal, check_mode or active)
         raise RefusedError(f"the VM {store.name} was not moved from this host.", "id", "Run this on the source of the move.")
     if journal.state == state and not active:
         return _unchanged(store, journal, check_mode)
-    if journal.state in (CONFIRMED, RETURNED):
+    if journal.state in (model_journal.CONFIRMED, model_journal.RETURNED):
         raise RefusedError(f"the move of {store.name} is already {journal.state}.", "state", "Start a new move from the current host of the VM.")
-    if journal.state in (RUNNING, FAILED) and journal.going not in (MOVED, state):
+    if journal.state in (model_journal.RUNNING, model_journal.FAILED) and journal.going not in (model_journal.MOVED, state):
         raise RefusedError(f"the run with state: {journal.going} for {store.name} is unfinished.", "state", f"Complete it with state: {journal.going}.")
-    if state == CONFIRMED and journal.state != MOVED and journal.going != CONFIRMED:
+    if state == model_journal.CONFIRMED and journal.state != model_journal.MOVED and journal.going != model_journal.CONFIRMED:
         raise RefusedError(f"the move of {store.name} is {journal.state}, not moved.", "state", "Complete it first, with state: moved.")
-    if state == RETURNED and params.get("destination_lost") and not params.get("discard_changes"):
+    if state == model_journal.RETURNED and params.get("destination_lost") and not params.get("discard_changes"):
         raise InputError("data written at the destination cannot be copied from a lost host.", "destination_lost", "Set discard_changes: true to discard it.")
     _refuse_unproven(params, parse_spec(job["params"]).destination)
     _refuse_mixed(store, journal, params)
@@ -258,11 +225,7 @@ def _later(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
 
 
 def _refuse_unproven(params: Params, destination: Machine) -> None:
-    """Refuse to give up a destination that was not named, or that answers: the VM would run twice.
-
-    :raises InputError: another name was given.
-    :raises RefusedError: it answers.
-    """
+    """Refuse to give up a destination that was not named, or that answers: the VM would run twice."""
     named = params.get("destination_lost")
     if not named:
         return
@@ -274,12 +237,9 @@ def _refuse_unproven(params: Params, destination: Machine) -> None:
         raise RefusedError(f"{named} is not lost: it answers at {destination.host}.", "destination_lost", hint)
 
 
-def _refuse_mixed(store: MoveStore, journal: MoveJournal, params: Params) -> None:
-    """Refuse to start the VM from its old disks here, if a part of them was replaced.
-
-    :raises RefusedError: it was.
-    """
-    if params["state"] == RETURNED and params.get("discard_changes") and journal.facts.get("mixed"):
+def _refuse_mixed(store: MoveStore, journal: model_journal.MoveJournal, params: Params) -> None:
+    """Refuse to start the VM from its old disks here, if a part of them was replaced."""
+    if params["state"] == model_journal.RETURNED and params.get("discard_changes") and journal.facts.get("mixed"):
         raise RefusedError(
             "an interrupted return has already replaced a part of the old disks here by those of the destination.",
             "discard_changes",
@@ -294,12 +254,9 @@ def _start(store: MoveStore, action: str, params: Params) -> None:
 
 
 def _outcome(store: MoveStore, params: Params, good: str) -> dict[str, t.Any]:
-    """Wait for the end of the unit, unless ``wait`` is off, and return the result.
-
-    :raises FootprintError: timeout, or the move failed.
-    """
+    """Wait for the end of the unit, unless ``wait`` is off, and return the result."""
     if not run_jobs.ended(unit_name(store.name), params):
-        why = waiting(store.journal())
+        why = model_journal.waiting(store.journal())
         message = f"the move of {store.name} is still running{f': {why}' if why else '.'}"
         raise FootprintError(message, hint="Run this again to wait for it; it continues in the background.")
     journal = store.journal()
@@ -307,7 +264,7 @@ def _outcome(store: MoveStore, params: Params, good: str) -> dict[str, t.Any]:
         raise MoveFailed(journal, store.tail(5))
     if io_units.unit_active(unit_name(store.name)):
         # a worker that was just started has not written its journal yet
-        journal.state = RUNNING
+        journal.state = model_journal.RUNNING
     return _result(True, journal)
 
 
@@ -323,26 +280,26 @@ def unfinished(params: Params) -> dict[str, t.Any]:
             journal.facts["to"] = parse_spec(job["params"]).destination.name
     except FootprintError:
         return {}
-    journal.state = RUNNING
-    return {"move": report(journal)}
+    journal.state = model_journal.RUNNING
+    return {"move": model_journal.report(journal)}
 
 
-def _unchanged(store: MoveStore, journal: MoveJournal, keep_key: bool) -> dict[str, t.Any]:
+def _unchanged(store: MoveStore, journal: model_journal.MoveJournal, keep_key: bool) -> dict[str, t.Any]:
     """Return without a change; the one-time key is not needed and removed."""
     if not keep_key:
         io_remote_source.drop_key_files(store.directory)
     return _result(False, journal)
 
 
-def _result(changed: bool, journal: MoveJournal) -> dict[str, t.Any]:
-    values = report(journal)
+def _result(changed: bool, journal: model_journal.MoveJournal) -> dict[str, t.Any]:
+    values = model_journal.report(journal)
     return {"changed": changed, "method": journal.method, "downtime_seconds": values["downtime_seconds"], "bytes": values["bytes"], "move": values}
 
 
 class MoveFailed(FootprintError):
     """The move failed; the result contains its report."""
 
-    def __init__(self, journal: MoveJournal, log: t.Sequence[str]) -> None:
+    def __init__(self, journal: model_journal.MoveJournal, log: t.Sequence[str]) -> None:
         where = "the VM is on the destination" if journal.switched else "the VM is on the source, unchanged"
         why = journal.reason or f"its worker was killed; last log line: {(list(log) or ['none'])[-1]}"
         super().__init__(f"the move of {journal.name} failed ({where}): {why}", hint="Fix the problem and run again to resume the move.")
@@ -350,4 +307,4 @@ class MoveFailed(FootprintError):
 
     def as_result(self) -> dict[str, t.Any]:
         """The error with the move's report."""
-        return {**super().as_result(), "method": self.journal.method, "move": report(self.journal)}
+        return {**super().as_result(), "method": self.journal.method, "move": model_journal.report(self.journal)}

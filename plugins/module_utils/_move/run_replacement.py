@@ -11,6 +11,7 @@ import dataclasses
 import pathlib
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_records
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import parse_time
@@ -21,6 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_repl
     RETIRING,
     SUFFIX,
     Replacement,
+    parse_replacement,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost, DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
@@ -37,8 +39,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.mode
 _LOCK = 300.0
 
 
-@dataclasses.dataclass(frozen=True)
-class ReplacementRequest:
+class ReplacementRequest(t.NamedTuple):
     """The replacement of a VM.
 
     :arg here: name of this server, ``source`` that of the old VM, ``to`` that of the new one.
@@ -70,7 +71,7 @@ def apply(request: ReplacementRequest, *, check_mode: bool) -> dict[str, t.Any]:
     """
     parse_time(request.at, "at")
     uuid = vm_uuid(parse_name(request.cluster, "cluster"), parse_name(request.id, "id"))
-    before = io_replacement.read(uuid)
+    before = io_records.read(io_replacement.HOME, uuid, parse_replacement)
     same = before is not None and before.at == request.at
     if before is not None and same and before.state in (request.state, COMPLETED):
         return _result(before, before, [])
@@ -78,7 +79,7 @@ def apply(request: ReplacementRequest, *, check_mode: bool) -> dict[str, t.Any]:
     if request.state == COMPLETED:
         if before is None or not same or before.state != RETIRED:
             raise RefusedError("the old VM was not taken away on this server.", "state", "Use state: retired first.")
-        done = dataclasses.replace(before, state=COMPLETED)
+        done = before._replace(state=COMPLETED)
         if not check_mode:
             io_replacement.write(done)
         return _result(before, done, ["complete"])
@@ -101,8 +102,8 @@ def _retire(request: ReplacementRequest, record: Replacement, before: Replacemen
     actions += [f"record that it is on {request.to}"] if leaves else []
     # disks that an interrupted run has already renamed
     earlier = before.disks if before is not None and before.at == request.at else ()
-    record = dataclasses.replace(record, disks=tuple(dict.fromkeys((*earlier, *kept))))
-    done = dataclasses.replace(record, state=RETIRED)
+    record = record._replace(disks=tuple(dict.fromkeys((*earlier, *kept))))
+    done = record._replace(state=RETIRED)
     if not check_mode:
         io_replacement.write(record)
         if leaves:
@@ -124,10 +125,7 @@ def _uris(request: ReplacementRequest) -> list[str]:
 
 
 def _plan(request: ReplacementRequest, uuid: str, found: tuple[str, DomainRecord] | None, stack: contextlib.ExitStack) -> tuple[Removal, ...]:
-    """Return the volumes of the old VM, and on the server of the new one those in the way of its disks.
-
-    :raises RefusedError: one must keep its name, so that the new VM would start with it.
-    """
+    """Return the volumes of the old VM, and on the server of the new one those in the way of its disks."""
     hosts = []
     for each in dict.fromkeys(([found[0]] if found else []) + _uris(request)):
         # a driver that this host does not have needs no volume
@@ -187,11 +185,12 @@ def _result(before: Replacement | None, after: Replacement, actions: t.Sequence[
 
 
 def replacements(cluster: str | None = None, vm_id: str | None = None) -> list[dict[str, t.Any]]:
-    """Return the records of this host.
-
-    :raises InputError: an invalid name.
-    """
+    """Return the records of this host."""
     for name, path in ((cluster, "cluster"), (vm_id, "id")):
         if name is not None and not name:
             raise InputError("is empty.", path, "Write a name, or omit it.")
-    return [record.as_dict() for record in io_replacement.read_all() if cluster in (None, record.cluster) and vm_id in (None, record.id)]
+    return [
+        record.as_dict()
+        for record in io_records.read_all(io_replacement.HOME, parse_replacement)
+        if cluster in (None, record.cluster) and vm_id in (None, record.id)
+    ]

@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
+import functools
 import secrets
 import time
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._move import io_channel, io_live, io_look, io_place, plan_move
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_channel, io_live, io_look, io_place, plan_move, run_channel
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_place import partial
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import FAILED, MIGRATE, STOP
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import LIVE, Item
@@ -48,7 +49,7 @@ def preflight(context: Context) -> None:
         clear_there(context)
         there = context.ask("look", vm=vm)
     problems = plan_move.find_problems(spec, vm, there)
-    journal.problems = [each.as_dict() for each in problems]
+    journal.problems = [each._asdict() for each in problems]
     if problems:
         raise RefusedError(model_problem.as_text(problems))
     journal.live_blockers = plan_move.live_blockers(vm, there)
@@ -59,13 +60,10 @@ def preflight(context: Context) -> None:
 
 
 def receive(context: Context) -> None:
-    """Reserve the VM at the destination, and verify that base images of the same name have the same content.
-
-    :raises RefusedError: a base image differs.
-    """
+    """Reserve the VM at the destination, and verify that base images of the same name have the same content."""
     if context.journal.method == LIVE:
         context.change("begun", token=context.record.token or "", to=context.spec.destination.name, live=True)
-    answer = context.ask("receive", timeout=_LONG, items=[item.as_dict() for item in context.items])
+    answer = context.ask("receive", timeout=_LONG, items=[item._asdict() for item in context.items])
     for path, there in answer["hashes"].items():
         if io_place.content_hash(path) != there:
             raise RefusedError(f"the base image {path} at the destination has different content.", hint="Copy the image of the source, or rename one of them.")
@@ -156,9 +154,9 @@ def place(context: Context) -> None:
     chosen = [*plan_move.copied(items, context.journal.method or ""), *(plan_move.mirrored(items) if live else [])]
     # base images first: an empty disk with a backing file refers to them
     chosen.sort(key=lambda item: not item.base)
-    bases = [item.as_dict() for item in chosen if item.base]
+    bases = [item._asdict() for item in chosen if item.base]
     context.ask("place", timeout=_LONG, items=bases)
-    context.ask("place", timeout=_LONG, items=[item.as_dict() for item in chosen if not item.base], empty=live)
+    context.ask("place", timeout=_LONG, items=[item._asdict() for item in chosen if not item.base], empty=live)
     if not live:
         context.journal.facts["there"] = context.ask("define", xml=context.definition(), token=context.record.token)["record"]
 
@@ -173,7 +171,8 @@ def migrate(context: Context) -> None:
         raise BackendError("the socket of libvirt does not exist at the destination.", hint="Start libvirtd or virtqemud there.")
     with DomainHost(context.uri) as here:
         qemu = io_channel.owner(here)
-    with io_channel.Tunnel(context.remote.name, context.vm["name"], context.way_to, qemu) as tunnel, DomainHost(tunnel.uri) as there:
+    command = functools.partial(context.remote.program, run_channel.MODULE)
+    with io_channel.Tunnel(context.remote.name, context.vm["name"], command, qemu) as tunnel, DomainHost(tunnel.uri) as there:
         done = io_live.migrate(
             context.uri,
             context.uuid,
@@ -215,10 +214,7 @@ def _decide_paused(context: Context) -> None:
 
 
 def arrived(context: Context, there: str) -> None:
-    """Verify that the domain ended here by its migration and exists at the destination; only then is that copy the VM.
-
-    :raises BackendError: it is in any other state.
-    """
+    """Verify that the domain ended here by its migration and exists at the destination; only then is that copy the VM."""
     here = io_live.domain_state(context.uri, context.uuid)
     if here != "left" or there not in ("paused", "running"):
         raise BackendError(f"after the migration the domain is {here} on the source and {there} at the destination.")
@@ -289,7 +285,7 @@ def clear_there(context: Context) -> None:
     context.ask("stop", cut=True)
     context.ask("undefine")
     items = [item for item in context.items if item.path not in context.journal.facts.get("bases", [])]
-    left = context.ask("discard", timeout=_LONG, items=[item.as_dict() for item in items], arrived=True)["left"]
+    left = context.ask("discard", timeout=_LONG, items=[item._asdict() for item in items], arrived=True)["left"]
     if left:
         context.journal.warnings.append(f"Not removed at the destination, because it is not known to have arrived with this move: {', '.join(left)}")
     context.ask("settle", items=[])

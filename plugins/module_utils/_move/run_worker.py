@@ -17,30 +17,10 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._move import io_channel, io_live
+from ansible_collections.reduced.footprint.plugins.module_utils._move import io_channel, io_live, model_journal, run_back, run_steps
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import HOME, MoveStore, unit_name
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import LIVE, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units, run_jobs
-from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import (
-    CONFIRMED,
-    COPY,
-    COPY_PHASES,
-    LIVE_PHASES,
-    MIGRATE,
-    MOVED,
-    PLACE,
-    PRECOPY,
-    PREFLIGHT,
-    RECEIVE,
-    RETURNED,
-    RUNNING,
-    SETTLE,
-    START,
-    STOP,
-    SWITCH,
-    VERIFY,
-)
-from ansible_collections.reduced.footprint.plugins.module_utils._move import run_back, run_steps
 from ansible_collections.reduced.footprint.plugins.module_utils._move.plan_move import is_off, resume_phase, waiting_text
 from ansible_collections.reduced.footprint.plugins.module_utils._move.run_context import Context, other_host
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import key_marker
@@ -52,22 +32,23 @@ MODULE = "ansible_collections.reduced.footprint.plugins.module_utils._move.run_w
 _PAUSE = 10.0
 
 _STEPS: t.Mapping[str, t.Callable[[Context], None]] = {
-    PREFLIGHT: run_steps.preflight,
-    RECEIVE: run_steps.receive,
-    PRECOPY: run_steps.precopy,
-    STOP: run_steps.stop,
-    COPY: run_steps.copy,
-    VERIFY: run_steps.verify,
-    PLACE: run_steps.place,
-    MIGRATE: run_steps.migrate,
-    SWITCH: run_steps.switch,
-    START: run_back.start,
-    SETTLE: run_back.settle,
+    model_journal.PREFLIGHT: run_steps.preflight,
+    model_journal.RECEIVE: run_steps.receive,
+    model_journal.PRECOPY: run_steps.precopy,
+    model_journal.STOP: run_steps.stop,
+    model_journal.COPY: run_steps.copy,
+    model_journal.VERIFY: run_steps.verify,
+    model_journal.PLACE: run_steps.place,
+    model_journal.MIGRATE: run_steps.migrate,
+    model_journal.SWITCH: run_steps.switch,
+    model_journal.START: run_back.start,
+    model_journal.SETTLE: run_back.settle,
 }
+_COMPLETE = (model_journal.MOVED, model_journal.CONFIRMED, model_journal.RETURNED)
 # action → its phase
 _LATER: t.Mapping[str, tuple[str, t.Callable[[Context], None]]] = {
-    CONFIRMED: ("confirm", run_back.confirm),
-    RETURNED: ("return", run_back.return_vm),
+    model_journal.CONFIRMED: ("confirm", run_back.confirm),
+    model_journal.RETURNED: ("return", run_back.return_vm),
 }
 
 
@@ -75,7 +56,7 @@ def carry_out(context: Context, action: str) -> None:
     """Run one action, from the current state; the result is in the journal."""
     journal = context.journal
     _begin(context, action)
-    if action == MOVED:
+    if action == model_journal.MOVED:
         _move(context)
     else:
         phase, work = _LATER[action]
@@ -83,7 +64,7 @@ def carry_out(context: Context, action: str) -> None:
         if journal.going != action or not journal.finished(phase):
             run_phase(context, phase, lambda: work(context))
         journal.state = action
-    if journal.state in (MOVED, CONFIRMED, RETURNED):
+    if journal.state in _COMPLETE:
         journal.ended, journal.reason, journal.progress = time.time(), None, {}
         context.log(f"{journal.state}; {journal.downtime.get('seconds')} s of downtime")
 
@@ -92,12 +73,12 @@ def _begin(context: Context, action: str) -> None:
     """Record in the journal that this job has begun, unless it has: then the worker was killed, and continues."""
     journal, token = context.journal, context.params.get("token")
     if not _is_known(context):
-        if action == MOVED and context.params.get("new_move") and journal.state in (MOVED, CONFIRMED, RETURNED):
+        if action == model_journal.MOVED and context.params.get("new_move") and journal.state in _COMPLETE:
             # the VM has returned to this host since that move
             journal.renew(time.time())
         # a job of an earlier version has no token
         journal.facts["job"] = {"token": token, "ended": False}
-    journal.state, journal.ended, journal.reason = RUNNING, None, None
+    journal.state, journal.ended, journal.reason = model_journal.RUNNING, None, None
     context.save()
 
 
@@ -142,7 +123,7 @@ def _await_destination(context: Context) -> None:
     journal, host = context.journal, context.spec.destination.name
     context.log(f"waiting for {host}, which does not answer: {context.unanswered}")
     while context.unanswered is not None:
-        journal.state, journal.reason = RUNNING, waiting_text(host, context.unanswered)
+        journal.state, journal.reason = model_journal.RUNNING, waiting_text(host, context.unanswered)
         journal.progress = {"phase": journal.phase, "waiting_for": host}
         # a full disk must not end the wait
         with contextlib.suppress(OSError):
@@ -171,7 +152,7 @@ def _move(context: Context) -> None:
             step = _STEPS[phase]
             run_phase(context, phase, lambda step=step: step(context))
             # the method is known after the preflight
-            order = LIVE_PHASES if journal.method == LIVE else COPY_PHASES
+            order = model_journal.LIVE_PHASES if journal.method == LIVE else model_journal.COPY_PHASES
             phase = next(iter(order[order.index(phase) + 1 :]), None)
     except run_back.RolledBack:
         return
@@ -181,7 +162,7 @@ def _move(context: Context) -> None:
         run_jobs.log_unexpected(context.store, error)
         run_steps.roll_back(context, f"{journal.phase}: {error}")
         return
-    journal.state = MOVED
+    journal.state = model_journal.MOVED
 
 
 def _may_continue(context: Context) -> bool:
@@ -192,7 +173,7 @@ def _may_continue(context: Context) -> bool:
     :raises RefusedError: it was, and may run at the destination as well.
     """
     journal = context.journal
-    if "vm" not in journal.facts or journal.switched and (journal.method == LIVE or journal.finished(START)):
+    if "vm" not in journal.facts or journal.switched and (journal.method == LIVE or journal.finished(model_journal.START)):
         # not begun, or it runs at the destination
         return True
     try:
@@ -221,7 +202,7 @@ def _where(context: Context) -> str:
     phase, reason = resume_phase(journal, here, there)
     if reason:
         context.log(f"resuming at {phase}: {reason}")
-    if phase == PREFLIGHT:
+    if phase == model_journal.PREFLIGHT:
         held, running = journal.facts.get("held"), journal.facts.get("running")
         if held and here is not None:
             # the VM on the source is unchanged: discard the copy and let the VM run here again
@@ -230,16 +211,13 @@ def _where(context: Context) -> str:
         journal.renew(time.time())
         if held:
             journal.facts.update(held=held, running=running)
-    elif phase == SWITCH and journal.method == LIVE:
+    elif phase == model_journal.SWITCH and journal.method == LIVE:
         run_steps.arrived(context, there or "")
     return phase
 
 
 def open_context(store: MoveStore, params: t.Mapping[str, t.Any]) -> Context:
-    """Create the context of a stored job.
-
-    :raises InputError: the job is not valid.
-    """
+    """Create the context of a stored job."""
     spec = parse_spec(params)
     return Context(spec, params, store, store.journal(), other_host(spec, store, io_units.keep_code()))
 

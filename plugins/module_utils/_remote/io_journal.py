@@ -57,6 +57,10 @@ class JournalStore:
         text = read_text(path)
         return self.kind.parse(text, path) if text else None
 
+    def journal(self) -> t.Any:
+        """Return the journal, a new one if none exists."""
+        return self.read() or self.kind(name=self.name)
+
     def write(self, journal: Journal) -> None:
         """Store the journal, safe against a power loss; on a full disk in the space allocated by :meth:`reserve`.
 
@@ -74,10 +78,7 @@ class JournalStore:
             write_atomic(self.directory / "journal.json", journal.to_json())
 
     def reserve(self) -> None:
-        """Allocate the space that the journal needs on a full disk.
-
-        :raises BackendError: no space is left.
-        """
+        """Allocate the space that the journal needs on a full disk."""
         file = self.directory / "reserve"
         if file.exists() and file.stat().st_size == _RESERVE:
             return
@@ -111,10 +112,7 @@ class JournalStore:
 
     @contextlib.contextmanager
     def locked(self) -> t.Iterator[None]:
-        """Hold the worker's lock; the kernel releases it when the process ends.
-
-        :raises RefusedError: another worker holds it.
-        """
+        """Hold the worker's lock; the kernel releases it when the process ends."""
         self._make()
         with open(self.directory / "lock", "w", encoding="ascii") as handle:
             try:

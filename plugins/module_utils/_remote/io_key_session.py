@@ -31,10 +31,7 @@ _COMPLETING = 30.0
 
 
 def require() -> None:
-    """Check that the key that runs this program, if any, is still accepted.
-
-    :raises RefusedError: it was withdrawn or has expired.
-    """
+    """Check that the key that runs this program, if any, is still accepted."""
     name, _space, key = os.environ.get(VARIABLE, "").partition(" ")
     if name and not io_authorized_keys.accepts(name, key):
         raise RefusedError(f"the key of {name} was withdrawn or has expired.", hint="Place it again, with one_time_key.")

@@ -28,7 +28,6 @@ def check(addresses: t.Sequence[str]) -> list[str]:
     """Check the login shell and the settings of sshd; returns warnings about what could not be checked.
 
     :arg addresses: from which the sessions come.
-    :raises RefusedError: sessions with a key would fail, with every cause.
     """
     root = pwd.getpwuid(0)
     causes, warnings = _shell(root), []

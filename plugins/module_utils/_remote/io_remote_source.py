@@ -174,7 +174,6 @@ class RemoteSource:
         """Send a command to the source's agent, at its last known address first, then at the others.
 
         :arg once: only at the first address, for a command that must not be sent again when its answer is lost.
-        :raises BackendError: the source cannot be reached at any address, or reports an error.
         """
         identity = self.identity
         order = [identity.only] if identity.only else [self.address] + [each for each in self.addresses if each != self.address]

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import subprocess
@@ -15,8 +14,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import size_text
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_pool_space import full_pool
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB, size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_excludes import covers
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_login import hint
 
@@ -51,13 +49,14 @@ ALWAYS_OUT = (
 _FULL = "No space left on device"
 # errors of a file system in an image on a full pool
 _IMAGE_FULL = ("Input/output error", "Read-only file system")
+# less free space counts as full: a file system fails before the last byte is used
+_LITTLE = 64 * MIB
 
 _TOTAL = re.compile(r"^(Number of regular files transferred|Total transferred file size|Total bytes received|Total file size): ([0-9]+)", re.MULTILINE)
 _PROGRESS = re.compile(r"^\s*([0-9]+)\s+([0-9]+)%\s+(\S+)\s+(\S+)")
 
 
-@dataclasses.dataclass(frozen=True)
-class Copied:
+class Copied(t.NamedTuple):
     """One finished run: seconds, files and bytes transferred, size of all files."""
 
     seconds: float
@@ -151,13 +150,23 @@ def full_disk(error: CommandError, mount: str, target: str, image: str) -> Backe
     return full_pool(image) if any(each in error.stderr for each in _IMAGE_FULL) else None
 
 
+def full_pool(image: str) -> BackendError | None:
+    """Return an error when the file system of an image is full, else ``None``."""
+    space = os.statvfs(os.path.dirname(image) or "/")
+    free = space.f_bavail * space.f_frsize
+    if free >= _LITTLE:
+        return None
+    return BackendError(
+        f"The pool with the copy's disk is full: {size_text(free)} free at {image}.", "pool", "Free space there, or use another pool; then run again."
+    )
+
+
 def transfer(
     argv: t.Sequence[str], *, tolerate_vanished: bool = False, dry_run: bool = False, progress: t.Callable[[int, int, str], None] | None = None
 ) -> Copied:
     """Run rsync and report its progress.
 
     :arg tolerate_vanished: accept that files vanish or change while they are copied; the next pass copies them.
-    :raises CommandError: another failure.
     """
     started = time.monotonic()
     # a file for stderr: a pipe that is not read meanwhile would block after 64 KiB

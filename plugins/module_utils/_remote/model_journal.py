@@ -120,7 +120,6 @@ class Journal:
         """Parse a journal document.
 
         :arg place: where the text is from, for messages.
-        :raises FootprintError: it is not a journal, or from a newer version of the collection.
         """
         try:
             return cls(**cls.SCHEMA.load(text, place))
@@ -130,26 +129,15 @@ class Journal:
 
 def report(journal: Journal) -> dict[str, t.Any]:
     """Return the report of a migration, as modules return it; times are timestamps."""
+    names = ("name", "state", "phase", "attempt", "started", "ended", "passes", "progress", "bytes", "verified", "reason", "problems", "warnings")
     values = {
-        "name": journal.name,
-        "state": journal.state,
-        "phase": journal.phase,
-        "attempt": journal.attempt,
-        "started": journal.started,
-        "ended": journal.ended,
+        **{name: getattr(journal, name) for name in names},
         "phases": {name: dated(entry) for name, entry in journal.phases.items()},
-        "passes": journal.passes,
-        "progress": journal.progress,
-        "bytes": journal.bytes,
         "files": sum(int(each.get("files", 0)) for each in journal.passes),
         "downtime_seconds": journal.downtime.get("seconds"),
         "predicted_downtime_seconds": journal.downtime.get("predicted"),
         "downtime_seconds_by_phase": journal.downtime.get("parts", {}),
         "rehearsal": dated(journal.facts["rehearsal"]) if journal.facts.get("rehearsal") else None,
-        "verified": journal.verified,
-        "reason": journal.reason,
-        "problems": journal.problems,
-        "warnings": journal.warnings,
         "vm": journal.facts.get("vm", {}),
         "source": journal.facts.get("source", {}),
     }

@@ -115,10 +115,7 @@ class Header(t.NamedTuple):
 
 
 def parse_header(raw: bytes) -> Header:
-    """Parse the first line.
-
-    :raises ValueError: not a manifest of this version.
-    """
+    """Parse the first line."""
     if not raw.startswith(MAGIC + b" "):
         raise ValueError("not a manifest")
     identity, settled = raw[len(MAGIC) + 1 :].split()

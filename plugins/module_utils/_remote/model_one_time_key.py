@@ -188,7 +188,6 @@ def check_source_command(command: str, given: t.Mapping[str, t.Any], name: str, 
     """Check that a one-time key may run a command of the source's agent.
 
     :arg allowed: the hook commands that were given when the key was placed.
-    :raises InputError: it must not.
     """
     if command not in SOURCE_COMMANDS:
         raise InputError(f"A one-time key must not run {command!r}.")

@@ -6,24 +6,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 #: The path of problems with the tools of the destination host, which are resolved by installing a package.
 TOOLS_PATH = "destination.tools"
 
 
-@dataclasses.dataclass(frozen=True)
-class Problem:
+class Problem(t.NamedTuple):
     """One problem, with a hint how to resolve it."""
 
     message: str
     hint: str
     path: str | None = None
-
-    def as_dict(self) -> dict[str, t.Any]:
-        """Return the problem for the journal and the module's result."""
-        return {"path": self.path, "message": self.message, "hint": self.hint}
 
 
 def without_tools(problems: t.Iterable[Problem]) -> tuple[list[Problem], list[str]]:

@@ -69,7 +69,9 @@ class Backup:
             domain = self._domain()
             there = False
             with contextlib.suppress(libvirt.libvirtError):
-                there = self._scratched(domain.backupGetXMLDesc())
+                job = parse(domain.backupGetXMLDesc())
+                # one of this collection
+                there = any((each.get("file") or "").endswith(".standby-scratch") for each in job.iter("scratch"))
             if there:
                 domain.abortJob()
                 until = time.monotonic() + _ABORTED
@@ -84,10 +86,6 @@ class Backup:
                 os.unlink(scratch_path(self._vm_id, disk))
         io_channel.remove_folder(self._socket_name)
         return there
-
-    def _scratched(self, xml: str) -> bool:
-        """Whether a job is one of this collection."""
-        return any((each.get("file") or "").endswith(".standby-scratch") for each in parse(xml).iter("scratch"))
 
     def begin(self, disks: t.Sequence[Disk], others: t.Sequence[str], *, since: str | None, checkpoint: str | None, domain_name: str) -> str:
         """Start the job at one point in time, and return the path of the socket.
@@ -150,16 +148,9 @@ class Backup:
                 domain.fsThaw()
         self._mark.unlink(missing_ok=True)
 
-    def dirty_bitmap(self, disk: Disk) -> str:
-        """The name of the bitmap of a disk in its export."""
-        return f"qemu:dirty-bitmap:backup-{disk.target}"
-
 
 def domain_facts(host: DomainHost, uuid: str) -> tuple[t.Any, t.Any]:
-    """Return the record and the parsed definition of a domain.
-
-    :raises BackendError: it does not exist.
-    """
+    """Return the record and the parsed definition of a domain."""
     record = host.domain(uuid)
     if record is None:
         raise BackendError(f"the domain {uuid} does not exist on this server.", hint="Define the VM again, or remove standby from its details.")

@@ -39,10 +39,7 @@ def answers() -> bool:
 
 
 def cib() -> ET.Element:
-    """Return the configuration.
-
-    :raises BackendError: Pacemaker does not answer.
-    """
+    """Return the configuration."""
     return _parsed(run(["cibadmin", "--query"], timeout=_TIME, hint="See systemctl status pacemaker corosync.").stdout)
 
 
@@ -91,10 +88,7 @@ def has_vote() -> bool:
 
 
 def seen() -> xml_cib.Seen:
-    """Return what Pacemaker reports.
-
-    :raises BackendError: it does not answer.
-    """
+    """Return what Pacemaker reports."""
     return xml_cib.seen(run(["crm_mon", "--one-shot", "--inactive", "--output-as=xml"], timeout=_TIME).stdout)
 
 
@@ -155,10 +149,7 @@ def apply(parts: xml_cib.Parts, is_ours: t.Callable[[str], bool], *, check_mode:
 
 
 def _verify(path: str) -> None:
-    """Check a configuration.
-
-    :raises BackendError: it has errors. Warnings are what Pacemaker would do, for example leave a VM alone.
-    """
+    """Check a configuration; warnings, which are about what Pacemaker would do, are accepted."""
     done = run(["crm_verify", "--xml-file", path], timeout=_TIME, ok=(0, 78))
     if done.rc and "Warnings found" not in done.stdout + done.stderr:
         raise BackendError(f"Pacemaker refuses its new configuration: {(done.stderr or done.stdout).strip()}")
@@ -188,10 +179,7 @@ def reload_corosync() -> None:
 
 
 def wait_formed(names: t.Collection[str], seconds: float) -> None:
-    """Wait until both servers are online, with a majority and a coordinator.
-
-    :raises BackendError: they are not in time.
-    """
+    """Wait until both servers are online, with a majority and a coordinator."""
     until = time.monotonic() + seconds
     while True:
         try:

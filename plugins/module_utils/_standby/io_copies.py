@@ -36,17 +36,13 @@ _LOCK = 30.0
 _STARTING = "starting"
 
 
-def store_path(cluster: str, vm_id: str, home: pathlib.Path | None = None) -> pathlib.Path:
-    """Return the folder of a VM's record and copies, on its standby and on witnesses, which several clusters may use."""
-    return (home or HOME) / cluster / vm_id
-
-
 class CopyStore:
     """The copies of one VM of a cluster, and its record."""
 
     def __init__(self, cluster: str, vm_id: str, home: pathlib.Path | None = None) -> None:
         self.cluster, self.vm_id = cluster, vm_id
-        self.directory = store_path(cluster, vm_id, home)
+        # several clusters may use one standby or witness
+        self.directory = (home or HOME) / cluster / vm_id
 
     @contextlib.contextmanager
     def locked(self, *, channel: bool = False, starting: bool = False) -> t.Iterator[None]:
@@ -285,10 +281,7 @@ class CopyStore:
 
 
 def check_room(folder: str, needed: int, vm_id: str) -> None:
-    """Check that the file system of a pool is mounted and has enough free space.
-
-    :raises BackendError: it is not mounted or too small, or the folder does not exist.
-    """
+    """Check that the file system of a pool is mounted and has enough free space."""
     point = PoolMounts().missing(folder)
     if point is not None:
         raise BackendError(

@@ -171,7 +171,6 @@ def served(path: str, form: str, *, writable: bool = False, locked: bool = True,
 
     :arg locked: false for a disk that a starting VM must be able to open.
     :arg uncached: read from the disk, not from memory.
-    :raises BackendError: qemu-nbd does not start, or does not end after it was written to.
     """
     with tempfile.TemporaryDirectory(prefix="rf-nbd-") as folder:
         address = os.path.join(folder, "socket")

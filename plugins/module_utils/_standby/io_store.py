@@ -44,11 +44,6 @@ class StandbyStore(JournalStore):
     def __init__(self, vm_id: str, home: pathlib.Path | None = None) -> None:
         super().__init__(vm_id, home or HOME)
 
-    def journal(self) -> StandbyJournal:
-        """Return the journal, a new one if none exists."""
-        found = self.read()
-        return found if isinstance(found, StandbyJournal) else StandbyJournal(name=self.name)
-
     def job(self) -> Job | None:
         """Return the request, ``None`` if there is none."""
         data = self.read_job()

@@ -20,7 +20,7 @@ _AFTER = "network-online.target libvirtd.service virtqemud.service"
 
 
 def texts(vm_id: str, interval: int, code: pathlib.Path) -> dict[str, str]:
-    """Return unit → content of service and timer."""
+    """Return unit → content of service, timer and guard."""
     service = (
         f"[Unit]\nDescription=Copy of the disks of {vm_id} to its standby (reduced.footprint)\nWants=network-online.target\nAfter={_AFTER}\n\n"
         "[Service]\nType=oneshot\nUMask=0077\nWorkingDirectory=/\nNice=5\nIOSchedulingClass=best-effort\nIOSchedulingPriority=6\n"
@@ -32,31 +32,25 @@ def texts(vm_id: str, interval: int, code: pathlib.Path) -> dict[str, str]:
         f"[Unit]\nDescription=Copies of the disks of {vm_id} to its standby (reduced.footprint)\n\n"
         f"[Timer]\nOnActiveSec=5\nOnUnitActiveSec={interval}\nAccuracySec=1\n\n[Install]\nWantedBy=timers.target\n"
     )
-    return {unit_name(vm_id): service, unit_name(vm_id, "timer"): timer}
-
-
-def guard_text(code: pathlib.Path) -> str:
-    """Return the content of the guard's unit."""
-    return (
+    guard = (
         f"[Unit]\nDescription=Start VMs with a standby after it confirmed that they do not run there (reduced.footprint)\nWants=network-online.target\n"
         f"After={_AFTER}\n\n"
         f"[Service]\nUMask=0077\nWorkingDirectory=/\nRestart=on-failure\nRestartSec=5\nEnvironment=PYTHONPATH={code} PYTHONDONTWRITEBYTECODE=1\n"
         f"ExecStart={sys.executable} -m {_PACKAGE}.run_guard\n\n[Install]\nWantedBy=multi-user.target\n"
     )
+    return {unit_name(vm_id): service, unit_name(vm_id, "timer"): timer, GUARD: guard}
 
 
 def differing(vm_id: str, interval: int, code: pathlib.Path) -> list[str]:
     """Return the units that do not have the wanted content."""
-    wanted = {**texts(vm_id, interval, code), GUARD: guard_text(code)}
-    return [name for name, text in wanted.items() if read_text(io_units.UNITS / name) != text]
+    return [name for name, text in texts(vm_id, interval, code).items() if read_text(io_units.UNITS / name) != text]
 
 
 def install(vm_id: str, interval: int, code: pathlib.Path) -> list[str]:
     """Install and start the timer, and enable the guard; returns the changed units."""
     changed = differing(vm_id, interval, code)
-    for name, text in {**texts(vm_id, interval, code), GUARD: guard_text(code)}.items():
-        if name in changed:
-            write_atomic(io_units.UNITS / name, text, mode=0o644)
+    for name in changed:
+        write_atomic(io_units.UNITS / name, texts(vm_id, interval, code)[name], mode=0o644)
     if changed:
         run(["systemctl", "daemon-reload"])
     timer = unit_name(vm_id, "timer")

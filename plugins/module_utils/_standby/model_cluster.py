@@ -66,10 +66,7 @@ class Cluster(t.NamedTuple):
     watchdog: bool
 
     def member(self, name: str) -> Member:
-        """Return a server by its name.
-
-        :raises InputError: it is none of them.
-        """
+        """Return a server by its name."""
         for each in self.members:
             if each.name == name:
                 return each
@@ -86,10 +83,7 @@ class Vm(t.NamedTuple):
 
 
 def parse_cluster(data: t.Mapping[str, t.Any]) -> Cluster:
-    """Parse the cluster from module parameters.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse the cluster from module parameters."""
     if not _NAME.match(str(data.get("cluster") or "")):
         raise InputError("is not a valid name.", "cluster", "Use up to 100 letters, digits and . _ -")
     given = list(data.get("members") or ())
@@ -127,10 +121,7 @@ def _address(value: t.Any, path: str) -> str:
 
 
 def _uses_watchdog(members: t.Sequence[Member], wish: str) -> bool:
-    """Whether the watchdogs are used: by default only if a server has no management controller.
-
-    :raises InputError: a server could not be ended when it is lost.
-    """
+    """Whether the watchdogs are used: by default only if a server has no management controller."""
     without = [each.name for each in members if each.bmc is None]
     lacking = [each.name for each in members if not each.watchdog]
     if wish == "never" and without or without and lacking:
@@ -146,10 +137,7 @@ def _uses_watchdog(members: t.Sequence[Member], wish: str) -> bool:
 
 
 def check_authkey(value: t.Any) -> str:
-    """Return the key of the messages between the servers.
-
-    :raises InputError: it has not the length that Corosync requires.
-    """
+    """Return the key of the messages between the servers."""
     if not _AUTHKEY.match(str(value or "")):
         raise InputError("is not a key of 128 printable characters.", "authkey", "Use the lookup secret with length=128.")
     return str(value)

@@ -95,8 +95,7 @@ class StandbyJournal(Journal):
         self.phase, self.verified = LOOK, False
 
 
-@dataclasses.dataclass(frozen=True)
-class CopyDisk:
+class CopyDisk(t.NamedTuple):
     """One disk of a copy: ``path`` is the disk of the VM, ``file`` the image on the standby."""
 
     target: str
@@ -106,8 +105,7 @@ class CopyDisk:
     file: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Copy:
+class Copy(t.NamedTuple):
     """A complete and verified copy; it exists only when all of it was read back and compared.
 
     ``at`` is the point in time (Unix seconds); ``files`` are small files in base64: firmware variables, the cloud-init seed.
@@ -131,7 +129,7 @@ class Copy:
 
     def to_json(self) -> str:
         """Return the manifest."""
-        return json.dumps(model_schema.STANDBY_COPY.mark(dataclasses.asdict(self)), indent=1, sort_keys=True) + "\n"
+        return json.dumps(model_schema.STANDBY_COPY.mark({**self._asdict(), "disks": [disk._asdict() for disk in self.disks]}), indent=1, sort_keys=True) + "\n"
 
 
 def parse_copy(text: str | None, place: t.Any = "copy.json") -> Copy | None:
@@ -148,20 +146,14 @@ def parse_copy(text: str | None, place: t.Any = "copy.json") -> Copy | None:
 
 
 def parse_copy_id(value: t.Any, path: str = "copy") -> str:
-    """Parse the name of a copy, which is the time of its begin.
-
-    :raises InputError: it is none.
-    """
+    """Parse the name of a copy, which is the time of its begin."""
     if not isinstance(value, str) or not _COPY.match(value):
         raise InputError(f"{value!r} is not the name of a copy.", path, "Use a name as vm_standby_info lists it, e.g. 20261124T101500Z.")
     return value
 
 
 def _parse_voter(entry: t.Mapping[str, t.Any] | None, path: str) -> Machine:
-    """Parse a machine that is asked before the VM starts after a boot: the standby, or a witness.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse a machine that is asked before the VM starts after a boot: the standby, or a witness."""
     voter = parse_machine(entry, path)
     if not voter.host_keys:
         raise InputError("is empty.", f"{path}.host_keys", "Use the content of its /etc/ssh/ssh_host_*_key.pub.")
@@ -169,20 +161,14 @@ def _parse_voter(entry: t.Mapping[str, t.Any] | None, path: str) -> Machine:
 
 
 def check_id(vm_id: str, path: str) -> str:
-    """Check the ID of a VM whose disks are copied, and return it.
-
-    :raises InputError: it is reserved.
-    """
+    """Check the ID of a VM whose disks are copied, and return it."""
     if vm_id == RESERVED:
         raise InputError(f"a VM with the ID {RESERVED} cannot have a standby: its units would have the names of others.", path, "Use another id.")
     return vm_id
 
 
 def parse_job(data: t.Mapping[str, t.Any]) -> Job:
-    """Parse the request, from module parameters and the facts of the VM, or from the job file.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse the request, from module parameters and the facts of the VM, or from the job file."""
     witnesses = tuple(_parse_voter(each, f"witnesses[{index}]") for index, each in enumerate(data.get("witnesses") or ()))
     automatic = bool(data.get("automatic"))
     if automatic and not witnesses:

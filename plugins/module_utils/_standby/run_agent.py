@@ -64,10 +64,7 @@ def _refuse_started(store: io_copies.CopyStore) -> None:
 
 
 def _refuse_other(store: io_copies.CopyStore, uuid: str) -> None:
-    """Refuse copies of another VM with the same ID, for example one that was created again: they would be pruned by those of this one.
-
-    :raises RefusedError: there are copies of another VM.
-    """
+    """Refuse copies of another VM with the same ID, for example one that was created again: they would be pruned by those of this one."""
     others = sorted({each.name for each in store.copies() if each.uuid != uuid})
     if others:
         raise RefusedError(
@@ -117,10 +114,7 @@ def _pool_folders() -> t.Collection[str]:
 
 
 def _digests(store: io_copies.CopyStore, base: Copy | None) -> dict[str, str]:
-    """Return the digests of the disks in the last copy, for the comparison with the disks of the VM.
-
-    :raises BackendError: they are missing.
-    """
+    """Return the digests of the disks in the last copy, for the comparison with the disks of the VM."""
     found = {}
     for disk in base.disks if base else ():
         values = store.digests(t.cast(Copy, base), disk)
@@ -164,10 +158,7 @@ def decoded(text: str) -> dict[int, bytes]:
 
 
 def _finish(store: io_copies.CopyStore, given: Given) -> dict[str, t.Any]:
-    """Read everything that was sent back, compare it, and make it a copy.
-
-    :raises BackendError: a chunk differs.
-    """
+    """Read everything that was sent back, compare it, and make it a copy."""
     with store.locked():
         _refuse_started(store)
         partial = store.partial()

@@ -18,11 +18,7 @@ _REQUEST = 15
 
 
 def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any]:
-    """Bring options and fencing to the wanted state, or state that a server is off.
-
-    :returns: keyword arguments for ``exit_json``.
-    :raises FootprintError: the cluster is not complete, a controller does not answer, or the statement is refused.
-    """
+    """Bring options and fencing to the wanted state, or state that a server is off; returns keyword arguments for ``exit_json``."""
     if params["state"] == "present":
         return _present(params, check_mode)
     return _off(str(params["lost"]), check_mode) if params["state"] == "lost" else _alone(str(params["lost"]), check_mode)
@@ -60,10 +56,7 @@ def _systems(cluster: Cluster, params: t.Mapping[str, t.Any]) -> dict[str, str]:
 
 
 def _known(name: str) -> tuple[str, xml_cib.Seen]:
-    """Return the other server of the cluster, whose name a person typed.
-
-    :raises RefusedError: it is another name, or the server is in the cluster.
-    """
+    """Return the other server of the cluster, whose name a person typed."""
     here, nodes = io_cluster.here(), {each.get("uname") for each in io_cluster.cib().iterfind("configuration/nodes/node")}
     (other,) = nodes - {here} or {None}
     if name != other:

@@ -64,10 +64,7 @@ def _vote(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any]:
 
 
 def _end_votes(check_mode: bool) -> dict[str, t.Any]:
-    """Give no vote any more.
-
-    :raises RefusedError: a cluster needs it.
-    """
+    """Give no vote any more."""
     if read_text(plan_cluster.ENVIRONMENT) is None:
         return {"changed": False, "actions": [], "diff": []}
     active = io_units.unit_active(_VOTE)

@@ -56,10 +56,7 @@ def start(vm: Vm) -> None:
 
 
 def _start_here(host: DomainHost, vm: Vm, found: DomainRecord, owner: str, here: str, taken: bool) -> None:
-    """Start a VM that this server has.
-
-    :raises RefusedError: another server has newer disks.
-    """
+    """Start a VM that this server has."""
     if owner != here and not taken:
         raise RefusedError(f"the disks of {vm.id} on this server are older than those on {owner}, where it was started.")
     record = io_owner.away(vm.uuid)
@@ -74,10 +71,7 @@ def _start_here(host: DomainHost, vm: Vm, found: DomainRecord, owner: str, here:
 
 
 def _refuse_taken(vm: Vm) -> None:
-    """Ask standby and witnesses, because a person may have started it there without the cluster; silence does not count.
-
-    :raises RefusedError: one of them knows of a start.
-    """
+    """Ask standby and witnesses, because a person may have started it there without the cluster; silence does not count."""
     store = io_store.StandbyStore(vm.id)
     job = store.job()
     if job is None or job.uuid != vm.uuid:
@@ -90,10 +84,7 @@ def _refuse_taken(vm: Vm) -> None:
 
 
 def stop(vm: Vm) -> None:
-    """Stop a VM: shut it down, and after the time end it by force.
-
-    :raises BackendError: it continues.
-    """
+    """Stop a VM: shut it down, and after the time end it by force."""
     with DomainHost(run_start.URI) as host:
         found = host.domain(vm.uuid)
         if found is not None and found.active:

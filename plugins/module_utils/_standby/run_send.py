@@ -40,7 +40,7 @@ def send(worker: Worker, disk: Disk, base: t.Sequence[bytes]) -> dict[int, bytes
                 with io_nbd.served(disk.path, disk.format, locked=False) as address, io_nbd.NbdDisk().connect_socket(address) as source:
                     return _transfer(worker, disk, base, source, target)
             marked = worker.mode == plan_standby.INCREMENTAL and disk.format == "qcow2"
-            with io_nbd.NbdDisk(worker.backup.dirty_bitmap(disk) if marked else None).connect_socket(worker.socket, disk.target) as source:
+            with io_nbd.NbdDisk(f"qemu:dirty-bitmap:backup-{disk.target}" if marked else None).connect_socket(worker.socket, disk.target) as source:
                 return _transfer(worker, disk, base, source, target)
 
 

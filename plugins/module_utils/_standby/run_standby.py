@@ -49,12 +49,7 @@ _LOCK = 300.0
 
 
 def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any]:
-    """Bring the copies of a VM, or its start from one, to a state.
-
-    :arg params: of the module.
-    :returns: keyword arguments for ``exit_json``.
-    :raises FootprintError: refused or failed.
-    """
+    """Bring the copies of a VM, or its start from one, to a state; returns keyword arguments for ``exit_json``."""
     params = {**params, "id": parse_name(params.get("id"), "id"), "cluster": parse_name(params.get("cluster"), "cluster")}
     return _STATES[params["state"]](params, check_mode)
 
@@ -95,8 +90,7 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     job = job._replace(former=plan_standby.former(before, job, params.get("removed_standbys") or ()))
     _refuse_another(before, params)
     if check_mode:
-        code = _kept_code(store)
-        timers = code is not None and bool(io_timers.differing(job.id, job.interval, code)) or run_automatic.differs(job)
+        timers = store.directory.exists() and bool(io_timers.differing(job.id, job.interval, io_units.code_path())) or run_automatic.differs(job)
         guarded = (job.automatic or io_owner.is_guarded(job.uuid)) and not run_guard.install_hook(check_mode=True)
         changed = before != job or timers or not guarded
         return {"changed": changed, "diff": _diff("", _text(job) if changed else "")}
@@ -125,16 +119,8 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     return {"changed": changed, "diff": _diff(_text(before) if before and changed else "", _text(job) if changed else "")}
 
 
-def _kept_code(store: io_store.StandbyStore) -> pathlib.Path | None:
-    """Return the path that the code of this run would have; in check mode it is not written."""
-    return None if not store.directory.exists() else io_units.code_path()
-
-
 def _refuse_unfit(uri: str, uuid: str) -> None:
-    """Refuse a VM whose disks cannot be copied while it runs.
-
-    :raises RefusedError: with all reasons.
-    """
+    """Refuse a VM whose disks cannot be copied while it runs."""
     vm = io_look.describe(uri, uuid)
     if vm["type"] == "lxc":
         raise RefusedError(

@@ -80,10 +80,7 @@ def start(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
 
 
 def _begun(record: t.Mapping[str, t.Any], vm_id: str) -> bool:
-    """Whether the start has begun here.
-
-    :raises RefusedError: this server is a witness of a start on another one.
-    """
+    """Whether the start has begun here."""
     if record.get("state") == STARTED and not record.get("phase"):
         raise RefusedError(
             f"this server has recorded as a witness that {vm_id} was started on another one.",
@@ -168,8 +165,6 @@ def _make_disks(store: io_copies.CopyStore, copy: Copy, own: t.Callable[[], None
     """Make the disks from the copy, and compare each chunk with its digest.
 
     :arg own: is called at the end, before they get their names.
-
-    :raises BackendError: the copy is damaged.
     """
     made = []
     try:
@@ -220,10 +215,7 @@ def _claim(store: io_copies.CopyStore, copy: Copy, params: t.Mapping[str, t.Any]
 
 
 def _place(copy: Copy) -> None:
-    """Give the disks their names, and write the small files; nothing is replaced.
-
-    :raises RefusedError: another file has the name of a disk.
-    """
+    """Give the disks their names, and write the small files; nothing is replaced."""
     for disk in copy.disks:
         if os.path.lexists(_temporary(disk.path)):
             try:
@@ -243,8 +235,6 @@ def _run(host: DomainHost, copy: Copy, clustered: str | None) -> list[str]:
     """Define and start the VM, and wait until it runs; returns warnings.
 
     :arg clustered: name of its cluster, if from now on only the cluster manager starts it.
-
-    :raises BackendError: it does not start.
     """
     document = parse(copy.xml)
     gone = xml_backup.eject(document, os.path.exists)

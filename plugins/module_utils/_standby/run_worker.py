@@ -30,19 +30,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
     run_taken,
     xml_backup,
 )
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import (
-    BEGIN,
-    COPIED,
-    COPY,
-    FINISH,
-    LOOK,
-    PRUNE,
-    STARTED,
-    THAW,
-    Job,
-    StandbyJournal,
-    unpacked,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import model_standby
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, text_of
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
@@ -60,7 +48,9 @@ class VmStarted(BackendError):
 class Worker:
     """The state of one run."""
 
-    def __init__(self, job: Job, store: io_store.StandbyStore, journal: StandbyJournal, remote: io_store.StandbyHost, host: DomainHost) -> None:
+    def __init__(
+        self, job: model_standby.Job, store: io_store.StandbyStore, journal: model_standby.StandbyJournal, remote: io_store.StandbyHost, host: DomainHost
+    ) -> None:
         self.job, self.store, self.journal, self.remote, self.host = job, store, journal, remote, host
         self.backup = io_backup.Backup(host, job.uuid, job.id)
         self.record, self.document = io_backup.domain_facts(host, job.uuid)
@@ -98,7 +88,7 @@ class Worker:
         except BackendError as error:
             self.log(error.message)
         found = self.ask("look")
-        if found["record"].get("state") == STARTED:
+        if found["record"].get("state") == model_standby.STARTED:
             raise run_taken.Taken(found["record"])
         self.copies = found["copies"]
         self.backup.abort(self.disks)
@@ -152,7 +142,7 @@ class Worker:
     def copy(self) -> None:
         """Send the chunks that differ from the last copy."""
         for disk in self.disks:
-            base = unpacked(self.digests[disk.target], self.capacities[disk.target]) if self.base else None
+            base = model_standby.unpacked(self.digests[disk.target], self.capacities[disk.target]) if self.base else None
             self.sent[disk.target] = run_send.send(self, disk, base or plan_standby.blank(self.capacities[disk.target]))
 
     def finish(self) -> None:
@@ -203,21 +193,21 @@ def carry_out(worker: Worker) -> None:
 
     :raises FootprintError: it failed.
     """
-    run_phase(worker, LOOK, worker.look)
+    run_phase(worker, model_standby.LOOK, worker.look)
     if worker.unchanged():
         worker.journal.verified = True
         worker.journal.facts.update(at=time.time(), standby=worker.job.standby.name, **worker.ask("check"))
         return
     try:
-        run_phase(worker, BEGIN, worker.begin)
-        run_phase(worker, COPY, worker.copy)
+        run_phase(worker, model_standby.BEGIN, worker.begin)
+        run_phase(worker, model_standby.COPY, worker.copy)
     finally:
         worker.end_job()
-    run_phase(worker, FINISH, worker.finish)
-    run_phase(worker, PRUNE, worker.prune)
+    run_phase(worker, model_standby.FINISH, worker.finish)
+    run_phase(worker, model_standby.PRUNE, worker.prune)
 
 
-def connect(job: Job, store: io_store.StandbyStore) -> io_store.StandbyHost:
+def connect(job: model_standby.Job, store: io_store.StandbyStore) -> io_store.StandbyHost:
     """Create the connection to the standby."""
     return io_store.StandbyHost(run_agent.MODULE, job, job.standby, store, io_units.keep_code())
 
@@ -229,7 +219,7 @@ def main(argv: t.Sequence[str]) -> int:
     if job is None:
         sys.stderr.write(f"{argv[0]} has no standby\n")
         return 2
-    if argv[1:] == [THAW]:
+    if argv[1:] == [model_standby.THAW]:
         return _thaw(job)
     try:
         with store.locked():
@@ -239,7 +229,7 @@ def main(argv: t.Sequence[str]) -> int:
         return 1
 
 
-def _thaw(job: Job) -> int:
+def _thaw(job: model_standby.Job) -> int:
     try:
         with DomainHost(job.uri) as host:
             io_backup.Backup(host, job.uuid, job.id).thaw()
@@ -249,7 +239,7 @@ def _thaw(job: Job) -> int:
         return 1
 
 
-def _is_moving(job: Job, store: io_store.StandbyStore) -> bool:
+def _is_moving(job: model_standby.Job, store: io_store.StandbyStore) -> bool:
     """Whether the VM is about to be moved, for which the copies are paused, is being moved, or was moved and has not returned."""
     record, paused = io_owner.away(job.uuid), store.paused_seconds()
     # of one that was started on its standby, the standby is asked
@@ -267,7 +257,7 @@ def _let_begin(store: io_store.StandbyStore) -> None:
         store.log(f"not automatic: {error}")
 
 
-def _main(job: Job, store: io_store.StandbyStore) -> int:
+def _main(job: model_standby.Job, store: io_store.StandbyStore) -> int:
     if _is_moving(job, store):
         sys.stderr.write(f"{job.id} is being moved, or was moved; it is not copied\n")
         return 0
@@ -286,7 +276,7 @@ def _main(job: Job, store: io_store.StandbyStore) -> int:
                 store.log("the VM was started, and is copied again while it runs")
                 journal.renew(time.time())
                 carry_out(Worker(job, store, journal, connect(job, store), host))
-        journal.state, journal.ended, journal.reason = COPIED, time.time(), None
+        journal.state, journal.ended, journal.reason = model_standby.COPIED, time.time(), None
         journal.facts["failures"] = 0
         store.write(journal)
         _let_begin(store)

@@ -253,10 +253,7 @@ def difference(before: ET.Element, after: ET.Element) -> str:
 
 
 def seen(report: str) -> Seen:
-    """Return what the XML output of ``crm_mon`` says.
-
-    :raises BackendError: it cannot be read.
-    """
+    """Return what the XML output of ``crm_mon`` says."""
     try:
         root = ET.fromstring(report)
     except ET.ParseError as error:

@@ -2,16 +2,15 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The identity of this machine, and the records of a host about servers."""
+"""The identity of this machine, and the folder of a host's records about servers."""
 
 from __future__ import annotations
 
 import os
 import pathlib
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core import io_records
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
-from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.model_identity import Identity, Machine, parse_identity
+from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.model_identity import Machine
 
 HOME = pathlib.Path("/var/lib/reduced.footprint/servers")
 
@@ -26,18 +25,3 @@ def here(root: str = "/") -> Machine:
             # not every firmware has one, and not every user may read it
             found.append("")
     return Machine(*found)
-
-
-def read(name: str, home: pathlib.Path | None = None) -> Identity | None:
-    """Return the record about a server; see :func:`io_records.read`."""
-    return io_records.read(home or HOME, name, parse_identity)
-
-
-def read_all(home: pathlib.Path | None = None) -> list[Identity]:
-    """Return all records of this host; see :func:`io_records.read_all`."""
-    return io_records.read_all(home or HOME, parse_identity)
-
-
-def write(record: Identity, home: pathlib.Path | None = None) -> None:
-    """Store a record durably."""
-    io_records.write(home or HOME, record.name, record.to_json())

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import typing as t
@@ -45,8 +44,7 @@ def same_uuid(one: str, other: str) -> bool:
     return second.bytes in (first.bytes, first.bytes_le)
 
 
-@dataclasses.dataclass(frozen=True)
-class Identity:
+class Identity(t.NamedTuple):
     """The record about a server.
 
     :arg machine: the one that has the name now.
@@ -96,10 +94,7 @@ def parse_identity(text: str, place: t.Any) -> Identity:
 
 
 def parse_machine(given: t.Mapping[str, t.Any], path: str) -> Machine:
-    """Return a machine from its values.
-
-    :raises InputError: with the path of an invalid value.
-    """
+    """Return a machine from its values."""
     values = []
     for key, pattern, hint in (
         ("machine_id", _MACHINE_ID, "Copy /etc/machine-id of the server: 32 lower-case hexadecimal digits."),

@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core import io_records
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import parse_time
 from ansible_collections.reduced.footprint.plugins.module_utils._host.identity import io_identity
@@ -18,6 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.identity.m
     REPLACING,
     Identity,
     Machine,
+    parse_identity,
     parse_machine,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
@@ -28,7 +29,7 @@ REPLACED = "replaced"
 def identity(home: pathlib.Path | None = None) -> dict[str, t.Any]:
     """Return the identity of this machine, and its records about servers."""
     machine = io_identity.here()
-    records = [record.as_dict() for record in io_identity.read_all(home)]
+    records = [record.as_dict() for record in io_records.read_all(home or io_identity.HOME, parse_identity)]
     return {"here": {"machine_id": machine.machine_id, "product_uuid": machine.product_uuid}, "records": records}
 
 
@@ -53,14 +54,14 @@ def apply(
         if not machine.machine_id:
             raise InputError("is required.", f"{path}.machine_id", "Copy /etc/machine-id of the server.")
         names.setdefault(machine.machine_id, []).append(name)
-        before = io_identity.read(name, home)
+        before = io_records.read(home or io_identity.HOME, name, parse_identity)
         after, warning = _next(name, machine, before, state, at, proof)
         warnings += [warning] if warning else []
         records.append(after.as_dict())
         if after != before:
             lines.append(f"{name}: {after.machine.machine_id} at {after.machine.address or 'an unknown address'}, {after.state}")
             if not check_mode:
-                io_identity.write(after, home)
+                io_records.write(home or io_identity.HOME, name, after.to_json())
     warnings += [_twins(same) for same in names.values() if len(same) > 1]
     text = "".join(f"{line}\n" for line in lines)
     return {"changed": bool(lines), "records": records, "warnings": warnings, "diff": {"before": "", "after": text}}
@@ -79,7 +80,7 @@ def _next(name: str, machine: Machine, before: Identity | None, state: str, at: 
         return Identity(name, machine, at, REPLACING if state == REPLACING else KNOWN, (), proof), ""
     if before.machine.machine_id == machine.machine_id:
         # an unfinished replacement remains one until it is completed
-        return dataclasses.replace(before, machine=machine, state=KNOWN if state == REPLACED else before.state), ""
+        return before._replace(machine=machine, state=KNOWN if state == REPLACED else before.state), ""
     if state == KNOWN:
         return before, (
             f"{name} is another machine now: its machine-id is {machine.machine_id}, recorded is {before.machine.machine_id}. "

@@ -32,7 +32,6 @@ def measure(root: str = "/") -> HostFacts:
     """Return the facts of this machine.
 
     :arg root: the parent of ``proc``; tests use another one.
-    :raises BackendError: the total memory cannot be read.
     """
     memory = meminfo(root).get("MemTotal")
     if memory is None:

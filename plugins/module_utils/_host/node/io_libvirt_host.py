@@ -12,50 +12,27 @@ import typing as t
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-try:
-    import libvirt
-except ImportError:
-    libvirt = None
-
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, missing_libraries
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import PoolCapacity
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import LOGICAL, NETWORK, POOL, FoundNetwork, made_uuid
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, libvirt, libvirt_errors
 
-_HINT = "Run the role reduced.footprint.virt_host on this host first."
 
-
-class LibvirtHost:
-    """A connection to libvirt, as a context manager.
-
-    :raises BackendError: the Python bindings are missing, or libvirt does not answer.
-    """
+class LibvirtHost(DomainHost):
+    """A connection to libvirt, for its pools and networks."""
 
     def __init__(self, uri: str) -> None:
-        self._uri = uri
-        self._connection: t.Any = None
-
-    def __enter__(self) -> LibvirtHost:
-        if libvirt is None:
-            raise missing_libraries("libvirt")
-        # prevents that libvirt also writes its errors to standard error
-        libvirt.registerErrorHandler(lambda context, error: None, None)
         try:
-            self._connection = libvirt.open(self._uri)
-        except libvirt.libvirtError as error:
-            raise BackendError(f"libvirt does not answer at {self._uri}: {error}.", hint=_HINT) from error
-        return self
-
-    def __exit__(self, *unused: t.Any) -> None:
-        try:
-            self._connection.close()
-        except libvirt.libvirtError:
-            pass
+            super().__init__(uri)
+        except BackendError as error:
+            error.hint = f"{error.hint} The role reduced.footprint.virt_host prepares the host."
+            raise
 
     def load_of_others(self, known: t.Container[str]) -> tuple[int, int]:
         """Return MiB and vCPUs of the active guests whose UUID is not in ``known``."""
         memory = vcpus = 0
-        for domain in self._ask("list the guests", self._connection.listAllDomains, libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
+        for domain in self._ask("list the guests", self.connection.listAllDomains, libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
             try:
                 if domain.UUIDString() not in known:
                     info = domain.info()
@@ -71,7 +48,7 @@ class LibvirtHost:
         An inactive pool has no sizes: all are 0.
         """
         try:
-            pool = self._connection.storagePoolLookupByName(name)
+            pool = self.connection.storagePoolLookupByName(name)
         except libvirt.libvirtError as error:
             if error.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_POOL:
                 return None
@@ -84,11 +61,11 @@ class LibvirtHost:
         If a pool cannot be refreshed, the volumes last known to libvirt are used.
         """
         found = []
-        for pool in self._ask("list the pools", self._connection.listAllStoragePools, 0):
+        for pool in self._ask("list the pools", self.connection.listAllStoragePools, 0):
             try:
                 found.append(self._pool(pool, anyway=True))
             except BackendError:
-                if self._has(self._connection.storagePoolLookupByUUIDString, pool.UUIDString()):
+                if self._has(self.connection.storagePoolLookupByUUIDString, pool.UUIDString()):
                     raise
         return sorted(found, key=lambda one: one[0].name)
 
@@ -124,26 +101,23 @@ class LibvirtHost:
         :arg source: the existing volume group of a ``logical`` pool; disks are never formatted.
         """
         try:
-            pool = self._connection.storagePoolLookupByName(name)
+            pool = self.connection.storagePoolLookupByName(name)
         except libvirt.libvirtError:
             if path is not None:
                 os.makedirs(path, mode=0o711, exist_ok=True)
-            pool = self._ask(f"define the pool {name}", self._connection.storagePoolDefineXML, _pool_xml(name, path, source), 0)
+            pool = self._ask(f"define the pool {name}", self.connection.storagePoolDefineXML, _pool_xml(name, path, source), 0)
         if path is not None and not pool.isActive():
             os.makedirs(path, mode=0o711, exist_ok=True)
         self._start(f"the pool {name}", pool)
 
     def remove_pool(self, name: str, uuid: str) -> None:
-        """Stop and undefine a pool; its content is kept.
-
-        :arg uuid: a pool of that name with another UUID is not removed.
-        """
-        self._remove(f"the pool {name}", self._connection.storagePoolLookupByUUIDString, uuid)
+        """Stop and undefine a pool, unless one of that name has another UUID; its content is kept."""
+        self._remove(f"the pool {name}", self.connection.storagePoolLookupByUUIDString, uuid)
 
     def networks(self) -> list[FoundNetwork]:
         """Return every network; a network that vanishes meanwhile is omitted. Empty for a driver without networks."""
         try:
-            listed = self._connection.listAllNetworks(0)
+            listed = self.connection.listAllNetworks(0)
         except libvirt.libvirtError as error:
             if error.get_error_code() == libvirt.VIR_ERR_NO_SUPPORT:
                 return []
@@ -163,21 +137,18 @@ class LibvirtHost:
     def make_network(self, name: str, bridge: str) -> None:
         """Define a network for a bridge of the host if it does not exist, start it and enable autostart."""
         try:
-            network = self._connection.networkLookupByName(name)
+            network = self.connection.networkLookupByName(name)
         except libvirt.libvirtError:
             xml = (
                 f"<network><name>{escape(name)}</name><uuid>{made_uuid(NETWORK, name)}</uuid>"
                 f"<forward mode='bridge'/><bridge name='{escape(bridge)}'/></network>"
             )
-            network = self._ask(f"define the network {name}", self._connection.networkDefineXML, xml)
+            network = self._ask(f"define the network {name}", self.connection.networkDefineXML, xml)
         self._start(f"the network {name}", network)
 
     def remove_network(self, name: str, uuid: str) -> None:
-        """Stop and undefine a network; its bridge is kept.
-
-        :arg uuid: a network of that name with another UUID is not removed.
-        """
-        self._remove(f"the network {name}", self._connection.networkLookupByUUIDString, uuid)
+        """Stop and undefine a network, unless one of that name has another UUID; its bridge is kept."""
+        self._remove(f"the network {name}", self.connection.networkLookupByUUIDString, uuid)
 
     def prove_container(self, xml: str, timeout: float) -> tuple[bool, str]:
         """Start a transient container, check that its process has its own namespace, and destroy it.
@@ -185,7 +156,7 @@ class LibvirtHost:
         The container is destroyed with the connection, so nothing is left if this process is killed.
         """
         try:
-            domain = self._connection.createXML(xml, libvirt.VIR_DOMAIN_START_AUTODESTROY)
+            domain = self.connection.createXML(xml, libvirt.VIR_DOMAIN_START_AUTODESTROY)
         except libvirt.libvirtError as error:
             return False, str(error)
         try:
@@ -234,10 +205,8 @@ class LibvirtHost:
 
     @staticmethod
     def _ask(what: str, call: t.Callable[..., t.Any], *arguments: t.Any) -> t.Any:
-        try:
+        with libvirt_errors(f"cannot {what}"):
             return call(*arguments)
-        except libvirt.libvirtError as error:
-            raise BackendError(f"cannot {what}: {error}.") from error
 
 
 def _own_namespace_below(controller: int) -> bool:

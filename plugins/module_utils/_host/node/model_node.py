@@ -24,8 +24,7 @@ ROLE_WITNESS = "witness"
 PROVABLE = ("kvm", "qemu", "lxc")
 
 
-@dataclasses.dataclass(frozen=True)
-class NodeAttributes:
+class NodeAttributes(t.NamedTuple):
     """The attributes of a server, validated."""
 
     name: str
@@ -43,8 +42,7 @@ class NodeAttributes:
         }
 
 
-@dataclasses.dataclass(frozen=True)
-class HostFacts:
+class HostFacts(t.NamedTuple):
     """Facts of the machine that do not change at run time.
 
     ``memory_mib`` is the memory managed by the kernel, ``cpus`` the number of usable logical CPUs.
@@ -59,8 +57,7 @@ class HostFacts:
     qemu_version: str | None
 
 
-@dataclasses.dataclass(frozen=True)
-class PoolCapacity:
+class PoolCapacity(t.NamedTuple):
     """A storage pool: all sizes in bytes.
 
     ``volumes`` maps each volume to (capacity, allocation); a thin volume may still grow by the
@@ -113,8 +110,7 @@ class PoolCapacity:
         }
 
 
-@dataclasses.dataclass(frozen=True)
-class CapacityPolicy:
+class CapacityPolicy(t.NamedTuple):
     """The share of a host that guests may use: MiB reserved for the host, vCPUs per CPU, bytes kept free in a pool."""
 
     memory_reserve_mib: int
@@ -174,8 +170,7 @@ class HostCapacity:
         return result
 
 
-@dataclasses.dataclass(frozen=True)
-class HypervisorProof:
+class HypervisorProof(t.NamedTuple):
     """The result of running a test guest under one hypervisor type.
 
     ``reason`` is the error of the hypervisor, or what was proven.
@@ -188,17 +183,11 @@ class HypervisorProof:
     reason: str
     seconds: float
     key: str = ""
-    cpu_models: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    cpu_models: t.Mapping[str, str] = {}
 
     def as_dict(self) -> dict[str, t.Any]:
         """Return the proof for facts and results."""
-        return {
-            "usable": self.usable,
-            "reason": self.reason,
-            "seconds": self.seconds,
-            "cpu_models": dict(self.cpu_models),
-            "key": self.key,
-        }
+        return {key: value for key, value in self._asdict().items() if key != "type"}
 
     @classmethod
     def from_dict(cls, kind: str, value: t.Any) -> HypervisorProof | None:
@@ -220,7 +209,6 @@ def parse_node(name: t.Any, cluster: t.Any, roles: t.Any, vms: t.Any) -> NodeAtt
     """Parse the attributes of a server.
 
     :arg vms: VM details, a list or JSON text.
-    :raises InputError: with the path of the invalid value.
     """
     names = tuple(dict.fromkeys(parse_name(role, f"roles[{index}]") for index, role in enumerate(roles or ())))
     return NodeAttributes(
@@ -237,7 +225,6 @@ def parse_policy(memory_reserve: t.Any, vcpu_ratio: t.Any, pool_reserve: t.Any =
     :arg memory_reserve: numbers without a unit are in GiB; ``0`` reserves nothing.
     :arg vcpu_ratio: vCPUs per logical CPU, above 0.
     :arg pool_reserve: numbers without a unit are in GiB.
-    :raises InputError: with the path of the invalid value.
     """
     try:
         ratio = float(vcpu_ratio)

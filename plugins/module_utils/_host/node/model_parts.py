@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import typing as t
@@ -30,8 +29,7 @@ _BRIDGE = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,14}\Z")
 _HINT_POOL = "Use {name: NAME} for an existing pool, {name: NAME, path: FOLDER} or {name: NAME, type: logical, source: GROUP} for a new one."
 
 
-@dataclasses.dataclass(frozen=True)
-class WantedPool:
+class WantedPool(t.NamedTuple):
     """A requested pool; without ``type`` an existing pool is used unchanged.
 
     ``path`` is the folder of a ``dir`` pool, ``source`` the volume group of a ``logical`` one,
@@ -48,8 +46,7 @@ class WantedPool:
     mounted: bool | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class WantedNetwork:
+class WantedNetwork(t.NamedTuple):
     """A requested libvirt network that forwards to a bridge of the host."""
 
     name: str
@@ -57,8 +54,7 @@ class WantedNetwork:
     where: str
 
 
-@dataclasses.dataclass(frozen=True)
-class FoundNetwork:
+class FoundNetwork(t.NamedTuple):
     """A libvirt network; ``bridge`` is ``None`` if it has none."""
 
     name: str
@@ -75,14 +71,7 @@ class FoundNetwork:
 
     def as_dict(self) -> dict[str, t.Any]:
         """Return the network for results."""
-        return {
-            "name": self.name,
-            "mode": self.mode,
-            "bridge": self.bridge,
-            "active": self.active,
-            "autostart": self.autostart,
-            "ours": self.ours,
-        }
+        return {**{key: value for key, value in self._asdict().items() if key != "uuid"}, "ours": self.ours}
 
 
 def made_uuid(kind: str, name: str) -> str:
@@ -94,7 +83,6 @@ def parse_pools(value: t.Any, default: str, default_path: str | None) -> tuple[W
     """Parse the requested pools; the default one comes first, its entry in the list takes precedence.
 
     :arg value: list of mappings.
-    :raises InputError: with the path of the invalid value.
     """
     if default_path is not None and not os.path.isabs(default_path):
         raise InputError(f"{default_path!r} is not an absolute path.", "pool_path", "Use the absolute path of the pool's folder.")
@@ -113,10 +101,7 @@ def parse_pools(value: t.Any, default: str, default_path: str | None) -> tuple[W
 
 
 def parse_networks(value: t.Any) -> tuple[WantedNetwork, ...]:
-    """Parse the requested networks.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse the requested networks."""
     hint = "Use {bridge: BRIDGE}, with a name if it differs from that of the bridge."
     found: list[WantedNetwork] = []
     for index, entry in enumerate(sequence(value, "networks", hint)):

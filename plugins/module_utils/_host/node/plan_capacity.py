@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import CapacityError
@@ -15,8 +14,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails
 
 
-@dataclasses.dataclass(frozen=True)
-class Shortage:
+class Shortage(t.NamedTuple):
     """One resource that is not sufficient; numbers in ``unit`` (``bytes`` or ``vCPUs``)."""
 
     what: str
@@ -34,7 +32,7 @@ class Shortage:
 
     def as_dict(self) -> dict[str, t.Any]:
         """Return the numbers for results."""
-        return {**dataclasses.asdict(self), "short": self.short}
+        return {**self._asdict(), "short": self.short}
 
     def __str__(self) -> str:
         def text(number: int) -> str:
@@ -101,10 +99,7 @@ def pool_demand(vms: t.Sequence[VmDetails], pools: t.Mapping[str, PoolCapacity],
 
 
 def refuse_shortage(name: str, found: t.Sequence[Shortage]) -> None:
-    """Refuse a host whose capacity is not sufficient.
-
-    :raises CapacityError: with the numbers of every shortage.
-    """
+    """Refuse a host whose capacity is not sufficient."""
     if found:
         raise CapacityError(
             f"the capacity of host {name} is not sufficient for its VM details. {'; '.join(str(one) for one in found)}.",

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import typing as t
 
@@ -19,8 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 FoundPool = t.Tuple[PoolCapacity, bool, bool]
 
 
-@dataclasses.dataclass(frozen=True)
-class Step:
+class Step(t.NamedTuple):
     """Create or start one pool or network; ``wanted`` is its definition."""
 
     action: str
@@ -85,10 +83,7 @@ def missing_pool(wanted: WantedPool) -> InputError:
 
 
 def network_step(wanted: WantedNetwork, found: FoundNetwork | None) -> Step | None:
-    """Return the step that a network needs, ``None`` without a change.
-
-    :raises RefusedError: an existing network of that name differs.
-    """
+    """Return the step that a network needs, ``None`` without a change."""
     if found is not None and (found.mode, found.bridge) != ("bridge", wanted.bridge):
         forward = f"has the bridge {found.bridge or 'none'} and the mode {found.mode}"
         raise RefusedError(

@@ -13,11 +13,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 
 
 def check_roles(node: NodeAttributes) -> None:
-    """Check the roles of a server and its VMs.
-
-    :raises InputError: VM details on a host without the role virt.
-    :raises RefusedError: a compute role in a VM that does not ask for nested virtualization, or a virt host as a witness.
-    """
+    """Check the roles of a server and its VMs."""
     if node.vms and ROLE_VIRT not in node.roles:
         has = ", ".join(node.roles) or "none"
         raise InputError(

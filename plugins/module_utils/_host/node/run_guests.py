@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import typing as t
 
@@ -21,8 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.xml_devices import needed_files, pool_disks
 
 
-@dataclasses.dataclass(frozen=True)
-class Uses:
+class Uses(t.NamedTuple):
     """The resources of the host that a VM uses, by its persistent and live definition."""
 
     files: frozenset[str]

@@ -6,56 +6,31 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_redaction import masked
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_libvirt_host import LibvirtHost
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import PROVABLE, HypervisorProof, PoolCapacity
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import POOL, FoundNetwork, made_uuid
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_left import left
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_tenants import share
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_left import left, share
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_guests import read_guests
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeBackend
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.model_removal import Guest
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import CPU_KEYS, RAM_KEYS, parse_vms
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import PoolMounts
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.model_storage import FILE_POOLS
 
 
-class InfoBackend:
-    """Access to the host; replaced in tests."""
-
-    measure = staticmethod(io_facts.measure)
-    read_recorded = staticmethod(io_facts.read_recorded)
-    bridges = staticmethod(io_facts.bridges)
-    proof_key = staticmethod(io_facts.proof_key)
-    libvirt = LibvirtHost
-    domains = DomainHost
-    mounts = PoolMounts()
-    moved = staticmethod(io_owner.read_all)
-
-
-@dataclasses.dataclass(frozen=True)
-class NodeInfoRequest:
-    """The parameters of the use case."""
-
-    uri: str = "qemu:///system"
-    container_uri: str = "lxc:///system"
-    facts_file: str = io_facts.FACTS_FILE
-
-
-def read_node(request: NodeInfoRequest, *, backend: t.Any = None) -> tuple[dict[str, t.Any], list[str]]:
+def read_node(
+    uri: str = "qemu:///system", container_uri: str = "lxc:///system", facts_file: str = io_facts.FACTS_FILE, *, backend: t.Any = None
+) -> tuple[dict[str, t.Any], list[str]]:
     """Return the node and warnings about missing values.
 
     Without libvirt only the record and the facts of the machine are returned.
     """
-    backend = backend or InfoBackend()
+    backend = backend or NodeBackend()
     facts = backend.measure()
-    unused, record = backend.read_recorded(request.facts_file)
+    unused, record = backend.read_recorded(facts_file)
     attributes = masked(_mapping(record.get("attributes")))
     details = {
         (str(attributes.get("cluster")), str(vm.get("id"))): vm.get("roles") or () for vm in attributes.get("vms") or () if isinstance(vm, dict)
@@ -66,9 +41,9 @@ def read_node(request: NodeInfoRequest, *, backend: t.Any = None) -> tuple[dict[
     guests: t.Any = []
     answers = True
     try:
-        with backend.libvirt(request.uri) as host:
+        with backend.libvirt(uri) as host:
             pools, networks = host.pools(), host.networks()
-        guests = read_guests((request.uri, request.container_uri), details, backend)
+        guests = read_guests((uri, container_uri), details, backend)
     except BackendError as error:
         answers = False
         warnings.append(f"{error.message} The values from libvirt are missing.")

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import typing as t
 
@@ -15,6 +14,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import HOST_FACTS
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_libvirt_host import LibvirtHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import PoolMounts
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import (
     ROLE_VIRT,
@@ -47,7 +48,9 @@ class NodeBackend:
     kvm_seen = staticmethod(io_facts.kvm_seen_by)
     proof_key = staticmethod(io_facts.proof_key)
     libvirt = LibvirtHost
+    domains = DomainHost
     mounts = PoolMounts()
+    moved = staticmethod(io_owner.read_all)
 
     @staticmethod
     def prove(kind: str, facts: HostFacts, timeout: float, container_uri: str) -> HypervisorProof:
@@ -62,8 +65,7 @@ class NodeBackend:
         write_atomic(path, text, mode=0o644)
 
 
-@dataclasses.dataclass(frozen=True)
-class NodeRequest:
+class NodeRequest(t.NamedTuple):
     """The request of the user, not validated."""
 
     name: str
@@ -86,24 +88,8 @@ class NodeRequest:
     facts_file: str = io_facts.FACTS_FILE
 
 
-@dataclasses.dataclass
-class NodeResult:
-    """The result of the use case."""
-
-    attributes: dict[str, t.Any]
-    hypervisors: dict[str, dict[str, t.Any]]
-    capacity: dict[str, t.Any]
-    actions: list[str]
-    warnings: list[str]
-    diff: list[dict[str, str]]
-
-    def as_dict(self) -> dict[str, t.Any]:
-        """Return the result of the module."""
-        return dict(dataclasses.asdict(self), changed=bool(self.actions))
-
-
-def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = None) -> NodeResult:
-    """Validate the details of a server, prove its hypervisors, check its capacity, and record the result.
+def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = None) -> dict[str, t.Any]:
+    """Validate the details of a server, prove its hypervisors, check its capacity, and record the result; returns that of the module.
 
     All checks run before the first change. The proofs also run in check mode, because their guests
     leave nothing behind. What is missing only because the host is not prepared yet is
@@ -159,14 +145,15 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
         diff.append({"before_header": request.facts_file, "after_header": request.facts_file, "before": lasting, "after": _text(after)})
     if not check_mode and (actions or recorded.get(MEASURED) != {"pools": measured}):
         backend.record(request.facts_file, _text({**after, MEASURED: {"pools": measured}}))
-    return NodeResult(
-        attributes=node.as_dict(),
-        hypervisors={kind: dict(proof.as_dict(), cached=kind in cached) for kind, proof in sorted(proofs.items())},
-        capacity=state.capacity.as_dict(),
-        actions=actions,
-        warnings=warnings,
-        diff=diff,
-    )
+    return {
+        "attributes": node.as_dict(),
+        "hypervisors": {kind: dict(proof.as_dict(), cached=kind in cached) for kind, proof in sorted(proofs.items())},
+        "capacity": state.capacity.as_dict(),
+        "changed": bool(actions),
+        "actions": actions,
+        "warnings": warnings,
+        "diff": diff,
+    }
 
 
 def check_node(request: NodeRequest, *, backend: t.Any = None) -> dict[str, t.Any]:

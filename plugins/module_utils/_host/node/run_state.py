@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
@@ -23,16 +22,14 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.model_storage import FILE_POOLS
 
 
-@dataclasses.dataclass(frozen=True)
-class Wanted:
+class Wanted(t.NamedTuple):
     """The requested pools and networks; the default pool comes first."""
 
     pools: tuple[WantedPool, ...]
     networks: tuple[WantedNetwork, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class HostState:
+class HostState(t.NamedTuple):
     """The state of libvirt, and the steps to create pools and networks."""
 
     capacity: HostCapacity
@@ -40,7 +37,7 @@ class HostState:
     warnings: tuple[str, ...] = ()
     prepared: bool = True
     forgotten: tuple[str, ...] = ()
-    mounted: t.Mapping[str, bool | None] = dataclasses.field(default_factory=dict)
+    mounted: t.Mapping[str, bool | None] = {}
 
     def note_mounts(self, mounts: t.Any) -> None:
         """Record the mount points of the pools of files; ``mounted`` maps their paths to the option of the same name.
@@ -116,7 +113,7 @@ def read_state(
                 mounted[capacity.path] = pool.mounted
                 if pool.mounted is False and backend.mounts.recorded(capacity.path) is not None:
                     forgotten.append(pool.name)
-            have[pool.name] = dataclasses.replace(capacity, reserve=pool.reserve, mount=point)
+            have[pool.name] = capacity._replace(reserve=pool.reserve, mount=point)
     for network in wanted.networks:
         step = plan_parts.network_step(network, networks.get(network.name))
         if step is not None:
@@ -125,10 +122,7 @@ def read_state(
 
 
 def _check_mount(pool: WantedPool, path: str, mounts: t.Any) -> str | None:
-    """Return the mount point of a pool's file system; creating the folder while it is not mounted would fill the root file system.
-
-    :raises RefusedError: the file system is not mounted.
-    """
+    """Return the mount point of a pool's file system; creating the folder while it is not mounted would fill the root file system."""
     point = mounts.point(path)
     if pool.mounted is None:
         mounts.check(pool.name, path, f"{pool.where}.name" if pool.where.startswith("pools") else "pool")
@@ -150,10 +144,7 @@ def _pools_of_disks(pools: t.Sequence[WantedPool], node: NodeAttributes) -> tupl
 
 
 def _capacity(pool: WantedPool, found: plan_parts.FoundPool | None, backend: t.Any, prepared: bool) -> PoolCapacity | None:
-    """Return the sizes of a pool; if it is not active, those of its file system or volume group.
-
-    :raises InputError: the volume group does not exist.
-    """
+    """Return the sizes of a pool; if it is not active, those of its file system or volume group."""
     if found is not None and found[1]:
         return found[0]
     if pool.type == LOGICAL or (found is not None and found[0].type == LOGICAL):

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
@@ -16,8 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 _HINT = "Use {controller: [{name: controller1, server: metal1, alive: true}, ...]}, one entry for each member."
 
 
-@dataclasses.dataclass(frozen=True)
-class Guest:
+class Guest(t.NamedTuple):
     """A VM on the node; ``cluster`` and ``id`` are ``None`` if it is not managed by this collection.
 
     ``active``: it has a process. ``instance``: the instance of Nova that it is, as text.
@@ -60,8 +58,7 @@ class Guest:
         return {**{name: getattr(self, name) for name in names}, "roles": list(self.roles)}
 
 
-@dataclasses.dataclass(frozen=True)
-class Member:
+class Member(t.NamedTuple):
     """A member of a quorum: its server, and whether it is healthy now."""
 
     name: str
@@ -73,7 +70,6 @@ def parse_quorums(value: t.Any) -> dict[str, tuple[Member, ...]]:
     """Parse the members of each quorum, on all servers.
 
     :arg value: mapping of lists, or ``None``.
-    :raises InputError: with the path of the invalid value.
     """
     found = {}
     for quorum, given in mapping(value, "quorums", _HINT).items():

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
@@ -16,8 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.mo
 REMOVED, LEFT, PROTECTED, FOREIGN = "removed", "left", "protected", "foreign"
 
 
-@dataclasses.dataclass(frozen=True)
-class QuorumLoss:
+class QuorumLoss(t.NamedTuple):
     """The impact on a quorum: ``members`` are lost, ``left`` others are healthy, ``needed`` are required; ``known``: the members were given."""
 
     quorum: str
@@ -41,8 +39,7 @@ class QuorumLoss:
         return f"{gone}: {self.left} of {self.size} members remain, {self.needed} are required: {end}"
 
 
-@dataclasses.dataclass(frozen=True)
-class RemovalPlan:
+class RemovalPlan(t.NamedTuple):
     """What happens to each VM, and the impact on the cluster, whether or not the plan is executed."""
 
     fates: tuple[tuple[Guest, str], ...]
@@ -58,8 +55,7 @@ class RemovalPlan:
         return [loss.quorum for loss in self.losses if guest.name in loss.members]
 
 
-@dataclasses.dataclass(frozen=True)
-class RemovalPolicy:
+class RemovalPolicy(t.NamedTuple):
     """The options of the removal."""
 
     cluster: str

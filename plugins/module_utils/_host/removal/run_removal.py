@@ -17,33 +17,27 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_libvirt_host import LibvirtHost
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import ROLE_VIRT, parse_node
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import POOL, FoundNetwork, made_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_parts import FoundPool, network_text, pool_text
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_guests import Guests, Uses, read_guests
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeBackend
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal import plan_removal
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.model_removal import Guest, parse_quorums
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.plan_removal import RemovalPlan, RemovalPolicy
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_journal as migrations
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING, MOVING
 
 NONE, DISKS = "none", "disks"
 _UNFINISHED = ("new", "running", "stopped")
 
 
-class RemovalBackend:
+class RemovalBackend(NodeBackend):
     """Access to the host; replaced in tests."""
 
-    read_recorded = staticmethod(io_facts.read_recorded)
-    libvirt = LibvirtHost
-    domains = DomainHost
     define = staticmethod(define_vms)
-    moved = staticmethod(io_owner.read_all)
 
     @staticmethod
     def migrations() -> dict[str, str]:
@@ -57,8 +51,7 @@ class RemovalBackend:
         os.unlink(path)
 
 
-@dataclasses.dataclass(frozen=True)
-class RemovalRequest:
+class RemovalRequest(t.NamedTuple):
     """The request; see ``virt_node`` for each value."""
 
     name: str
@@ -140,10 +133,7 @@ def remove_node(request: RemovalRequest, *, check_mode: bool, backend: t.Any = N
 
 
 def _check_name(node: t.Any, recorded: t.Mapping[str, t.Any]) -> None:
-    """Check that the machine is the node, not another one at its address.
-
-    :raises RefusedError: it was prepared with another name for the same cluster.
-    """
+    """Check that the machine is the node, not another one at its address."""
     name = str(_recorded(recorded, "name") or "")
     if name not in ("", node.name) and _recorded(recorded, "cluster") == node.cluster:
         raise RefusedError(
@@ -212,7 +202,7 @@ class _Removal:
         """
         result = self.result
         result.vms = [_vm_result(guest, fate, plan) for guest, fate in plan.fates]
-        result.quorums = [{**dataclasses.asdict(loss), "members": list(loss.members), "kept": loss.kept} for loss in plan.losses]
+        result.quorums = [{**loss._asdict(), "members": list(loss.members), "kept": loss.kept} for loss in plan.losses]
         result.lines = plan_removal.listing(plan)
         # check mode first, so that a refusal comes before any change
         for done in self._define(plan, check_mode=True):

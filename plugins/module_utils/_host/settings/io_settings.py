@@ -100,10 +100,7 @@ class SettingsHost:
         return found
 
     def give_pages(self, size_kib: int, count: int) -> int:
-        """Request huge pages from the kernel; returns the allocated number.
-
-        :raises BackendError: the kernel refuses the request.
-        """
+        """Request huge pages from the kernel; returns the allocated number."""
         path = self._at(f"{_PAGES}/hugepages-{size_kib}kB/nr_hugepages")
         tried = self._tried()
         _put(path, count)
@@ -126,10 +123,7 @@ class SettingsHost:
             return {}
 
     def set_number(self, path: str, value: int) -> None:
-        """Write a number to a file of the kernel.
-
-        :raises BackendError: the kernel refuses it.
-        """
+        """Write a number to a file of the kernel."""
         _put(self._at(path), value)
 
     def modules(self) -> dict[str, str]:
@@ -216,16 +210,9 @@ class SettingsHost:
             found.append(Label(path, _type_of(policy), actual))
         return tuple(found)
 
-    def make_folder(self, path: str) -> None:
-        """Create a folder with mode 0711, as libvirt does."""
-        self._at(path).mkdir(mode=0o711, parents=True, exist_ok=True)
-
     @staticmethod
     def command(argv: t.Sequence[str]) -> None:
-        """Run a command.
-
-        :raises CommandError: it failed.
-        """
+        """Run a command."""
         run(argv, timeout=_START_TIMEOUT)
 
     def restart(self, daemon: str, read: t.Iterable[str]) -> None:
@@ -233,7 +220,6 @@ class SettingsHost:
 
         :arg read: the files it reads. Modification times in the future (after the clock was set back) are reset, because
             they would be newer than any start.
-        :raises BackendError: it does not start.
         """
         # reset the start limit after repeated failures, of the daemon and its socket
         run(["systemctl", "reset-failed", daemon], ok=range(256), timeout=60)

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import typing as t
 
@@ -20,8 +19,7 @@ _LIMIT = re.compile(r"\A[a-z0-9_]+([./][A-Za-z0-9_:-]+)+\Z")
 _USER = re.compile(r"\A[A-Za-z_][A-Za-z0-9_.@-]*\$?\Z")
 
 
-@dataclasses.dataclass(frozen=True)
-class Pages:
+class Pages(t.NamedTuple):
     """Huge pages of one size; ``path`` is the path in the input."""
 
     size_kib: int
@@ -29,35 +27,32 @@ class Pages:
     path: str = ""
 
 
-@dataclasses.dataclass(frozen=True)
-class HostSettings:
+class HostSettings(t.NamedTuple):
     """The validated settings.
 
     ``nested`` is ``None`` if the setting of the host is not changed. ``hook`` has text and mode of the files with which libvirt asks who may run a VM.
     """
 
-    qemu_conf: t.Mapping[str, t.Any] = dataclasses.field(default_factory=dict)
-    guests_conf: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    qemu_conf: t.Mapping[str, t.Any] = {}
+    guests_conf: t.Mapping[str, str] = {}
     guests_file: str = GUESTS_FILE
-    sysctl: t.Mapping[str, int] = dataclasses.field(default_factory=dict)
+    sysctl: t.Mapping[str, int] = {}
     huge_pages: tuple[Pages, ...] = ()
     nested: bool | None = None
     mask_broken_kvm: bool = False
     users: tuple[str, ...] = ()
     pool_paths: tuple[str, ...] = ()
-    hook: t.Mapping[str, tuple[str, int]] = dataclasses.field(default_factory=dict)
+    hook: t.Mapping[str, tuple[str, int]] = {}
 
 
-@dataclasses.dataclass(frozen=True)
-class FileFound:
+class FileFound(t.NamedTuple):
     """An existing file; ``written`` in Unix seconds."""
 
     text: str
     written: float
 
 
-@dataclasses.dataclass(frozen=True)
-class Unit:
+class Unit(t.NamedTuple):
     """A systemd unit; ``started`` in Unix seconds, by the current clock, ``None`` if it is not running."""
 
     name: str
@@ -84,8 +79,7 @@ class Unit:
         return self.file_state in ("enabled", "static", "indirect", "alias", "generated", "linked-runtime", "enabled-runtime")
 
 
-@dataclasses.dataclass(frozen=True)
-class PagesFound:
+class PagesFound(t.NamedTuple):
     """Huge pages of one size as found; ``tried`` is a count that the kernel could not allocate since boot."""
 
     count: int
@@ -93,8 +87,7 @@ class PagesFound:
     tried: int | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Kvm:
+class Kvm(t.NamedTuple):
     """The KVM device: ``usable`` is ``None`` without a proof; ``hidden`` from the running daemon."""
 
     device: bool = False
@@ -103,8 +96,7 @@ class Kvm:
     hidden: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class Label:
+class Label(t.NamedTuple):
     """The SELinux type of a pool folder: that of the policy and the actual one, ``None`` if the folder does not exist."""
 
     path: str
@@ -112,8 +104,7 @@ class Label:
     actual: str | None
 
 
-@dataclasses.dataclass(frozen=True)
-class HostFound:
+class HostFound(t.NamedTuple):
     """The current state of the host.
 
     ``folders`` are the modification times of the drop-in folders; ``labels`` is
@@ -134,8 +125,7 @@ class HostFound:
     labels: tuple[Label, ...] | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class WriteFile:
+class WriteFile(t.NamedTuple):
     """Replace a whole file; ``text`` is ``None`` to remove it."""
 
     path: str
@@ -149,28 +139,14 @@ class WriteFile:
         return f"remove {self.path}" if self.text is None else f"write {self.path}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Command:
+class Command(t.NamedTuple):
     """Run a command; ``action`` describes it."""
 
     argv: tuple[str, ...]
     action: str
 
 
-@dataclasses.dataclass(frozen=True)
-class MakeFolder:
-    """Create a folder that only root can write to."""
-
-    path: str
-
-    @property
-    def action(self) -> str:
-        """The description for the result."""
-        return f"create {self.path}"
-
-
-@dataclasses.dataclass(frozen=True)
-class SetNumber:
+class SetNumber(t.NamedTuple):
     """Write a number to a file of the kernel; ``name`` for the result."""
 
     path: str
@@ -184,8 +160,7 @@ class SetNumber:
         return f"set {self.name} from {self.before} to {self.value}"
 
 
-@dataclasses.dataclass(frozen=True)
-class GivePages:
+class GivePages(t.NamedTuple):
     """Request huge pages from the kernel, and record what it could not allocate."""
 
     size_kib: int
@@ -199,14 +174,13 @@ class GivePages:
         return f"set huge pages of {self.name} from {self.before} to {self.count}"
 
 
-Step = t.Union[WriteFile, Command, MakeFolder, SetNumber, GivePages]
+Step = t.Union[WriteFile, Command, SetNumber, GivePages]
 
 
 def parse_settings(raw: t.Mapping[str, t.Any]) -> HostSettings:
     """Parse and validate the settings.
 
     :arg raw: the module parameters by name.
-    :raises InputError: with the path of the invalid value.
     """
     guests_file = raw.get("guests_file") or GUESTS_FILE
     if not str(guests_file).startswith("/"):

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import typing as t
@@ -17,7 +16,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.m
     GivePages,
     HostFound,
     HostSettings,
-    MakeFolder,
     SetNumber,
     Step,
     Unit,
@@ -52,8 +50,7 @@ _POOL_TYPES = frozenset({POOL_TYPE, "svirt_image_t", "virt_content_t", "svirt_ho
 _NETWORK_TYPES = {"nfs_t": "virt_use_nfs", "cifs_t": "virt_use_samba", "fusefs_t": "virt_use_fusefs"}
 
 
-@dataclasses.dataclass(frozen=True)
-class HostPlan:
+class HostPlan(t.NamedTuple):
     """The steps in order, the restart of the daemon, and what requires a reboot.
 
     ``daemon_files`` are the steps with files that the daemon reads, so that it must be tested with them.
@@ -106,9 +103,8 @@ def plan_host(settings: HostSettings, found: HostFound) -> HostPlan:
     _nested_reasons(settings, found, reasons)
     if daemon is None:
         return HostPlan(None, tuple(steps), restart_required=tuple(reasons), warnings=tuple(warnings))
-    return dataclasses.replace(
-        _restart(settings, daemon, found, files, hide_kvm), steps=tuple(steps), restart_required=tuple(reasons), warnings=tuple(warnings)
-    )
+    plan = _restart(settings, daemon, found, files, hide_kvm)
+    return plan._replace(steps=tuple(steps), restart_required=tuple(reasons), warnings=tuple(warnings))
 
 
 def _restart(settings: HostSettings, daemon: str, found: HostFound, files: t.Sequence[WriteFile], hide_kvm: bool) -> HostPlan:
@@ -209,7 +205,8 @@ def _label_steps(settings: HostSettings, found: HostFound, warnings: list[str]) 
             pattern = re.sub(r"([^\w/])", r"\\\1", label.path) + "(/.*)?"
             steps.append(Command(("semanage", "fcontext", "--add", "--type", POOL_TYPE, pattern), f"add {label.path} to the SELinux policy"))
         if label.actual is None:
-            steps.append(MakeFolder(label.path))
+            # as libvirt does
+            steps.append(Command(("install", "--directory", "--mode=0711", label.path), f"create {label.path}"))
         if label.actual not in _POOL_TYPES or label.policy not in _POOL_TYPES:
             # without -F: disks of running guests keep the label that their guest can access
             steps.append(Command(("restorecon", "-R", label.path), f"restore the SELinux labels of {label.path}"))

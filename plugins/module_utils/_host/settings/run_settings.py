@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
@@ -18,7 +17,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.m
     HostFound,
     HostSettings,
     Kvm,
-    MakeFolder,
     SetNumber,
     Step,
     WriteFile,
@@ -40,21 +38,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import
 _NOT_INSTALLED = "neither libvirtd.service nor virtqemud.service is installed on this host."
 
 
-@dataclasses.dataclass
-class HostResult:
-    """The result of the use case."""
-
-    changed: bool
-    actions: list[str]
-    daemon: str | None
-    restarted: bool
-    kvm: dict[str, t.Any]
-    huge_pages: list[dict[str, t.Any]]
-    restart_required: list[str]
-    warnings: list[str]
-    diff: list[dict[str, str]]
-
-
 def hidden_values(raw: t.Mapping[str, t.Any]) -> set[str]:
     """Return the passwords among the settings, which the module must mask in its output."""
     settings = raw.get("qemu_conf")
@@ -63,14 +46,14 @@ def hidden_values(raw: t.Mapping[str, t.Any]) -> set[str]:
     return {str(value) for key, value in settings.items() if "passw" in str(key).lower() and value}
 
 
-def set_host(raw: t.Mapping[str, t.Any], *, check_mode: bool, backend: t.Any = None) -> HostResult:
-    """Read, plan, and apply unless in check mode.
+def set_host(raw: t.Mapping[str, t.Any], *, check_mode: bool, backend: t.Any = None) -> dict[str, t.Any]:
+    """Read, plan, and apply unless in check mode; returns the result of the module.
 
     :arg raw: the module parameters by name.
     :raises FootprintError: invalid input, an unsupported setting, or libvirt does not start with the settings.
     """
     backend = backend or SettingsHost()
-    settings = dataclasses.replace(parse_settings(raw), hook=run_hook.files())
+    settings = parse_settings(raw)._replace(hook=run_hook.files())
     found, plan = _read_and_plan(settings, raw, backend)
     if check_mode or not (plan.steps or plan.restart):
         return _result(settings, found, plan, check_mode, backend)
@@ -116,7 +99,7 @@ def _kvm(settings: HostSettings, raw: t.Mapping[str, t.Any], backend: t.Any, pid
     return Kvm(True, usable, reason, hidden)
 
 
-def _result(settings: HostSettings, found: HostFound, plan: HostPlan, check_mode: bool, backend: t.Any) -> HostResult:
+def _result(settings: HostSettings, found: HostFound, plan: HostPlan, check_mode: bool, backend: t.Any) -> dict[str, t.Any]:
     warnings, reasons = list(plan.warnings), list(plan.restart_required)
     if plan.daemon is None:
         if not check_mode:
@@ -129,17 +112,17 @@ def _result(settings: HostSettings, found: HostFound, plan: HostPlan, check_mode
             if isinstance(step, GivePages) and given[step.size_kib] < step.count:
                 reasons.append(pages_missing(step.name, given[step.size_kib], step.count))
     actions = [step.action for step in plan.steps] + ([f"restart {plan.daemon}"] if plan.restart else [])
-    return HostResult(
-        changed=bool(actions),
-        actions=actions,
-        daemon=plan.daemon,
-        restarted=plan.restart,
-        kvm={"device": found.kvm.device, "usable": found.kvm.usable, "reason": found.kvm.reason or None, "hidden": plan.hide_kvm},
-        huge_pages=[_pages_result(pages.size_kib, pages.count, found, given, check_mode) for pages in settings.huge_pages],
-        restart_required=reasons,
-        warnings=[*warnings, *(f"{reason[:1].upper()}{reason[1:]}." for reason in reasons)],
-        diff=_diff(plan),
-    )
+    return {
+        "changed": bool(actions),
+        "actions": actions,
+        "daemon": plan.daemon,
+        "restarted": plan.restart,
+        "kvm": {"device": found.kvm.device, "usable": found.kvm.usable, "reason": found.kvm.reason or None, "hidden": plan.hide_kvm},
+        "huge_pages": [_pages_result(pages.size_kib, pages.count, found, given, check_mode) for pages in settings.huge_pages],
+        "restart_required": reasons,
+        "warnings": [*warnings, *(f"{reason[:1].upper()}{reason[1:]}." for reason in reasons)],
+        "diff": _diff(plan),
+    }
 
 
 def _pages_result(size_kib: int, asked: int, found: HostFound, given: t.Mapping[int, int], check_mode: bool) -> dict[str, t.Any]:
@@ -150,10 +133,7 @@ def _pages_result(size_kib: int, asked: int, found: HostFound, given: t.Mapping[
 
 
 def _apply(settings: HostSettings, plan: HostPlan, found: HostFound, backend: t.Any) -> dict[int, int]:
-    """Apply all steps in order, restart and test the daemon, and restore its old files if it fails.
-
-    :raises BackendError: the daemon does not answer.
-    """
+    """Apply all steps in order, restart and test the daemon, and restore its old files if it fails."""
     given: dict[int, int] = {}
     for step in plan.steps:
         if isinstance(step, GivePages):
@@ -185,8 +165,6 @@ def _do(step: Step, backend: t.Any) -> None:
         backend.write(step)
     elif isinstance(step, SetNumber):
         backend.set_number(step.path, step.value)
-    elif isinstance(step, MakeFolder):
-        backend.make_folder(step.path)
     elif isinstance(step, Command):
         backend.command(step.argv)
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import gzip
 import os
 import pathlib
@@ -32,8 +31,7 @@ _FOLDERS = ("/proc", "/sys", "/dev", "/run/sshd", "/tmp", "/var/empty/sshd", "/u
 Texts = t.Callable[[list[str], list[str]], t.Mapping[str, tuple[int, str]]]
 
 
-@dataclasses.dataclass(frozen=True)
-class Kernel:
+class Kernel(t.NamedTuple):
     """A kernel of this host: its image, its modules in loading order, and the missing modules."""
 
     version: str
@@ -96,10 +94,7 @@ def _module_files(version: str, names: t.Sequence[str]) -> tuple[list[str], list
 
 
 def libraries(programs: t.Iterable[str]) -> list[str]:
-    """Return the absolute paths of the libraries of programs, including the dynamic loader.
-
-    :raises BackendError: a library is not installed.
-    """
+    """Return the absolute paths of the libraries of programs, including the dynamic loader."""
     found: dict[str, None] = {}
     for program in programs:
         # ldd fails for a statically linked program

@@ -19,7 +19,7 @@ import ipaddress
 import typing as t
 import uuid
 
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import TOOLS_PATH
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import TOOLS_PATH, Problem
 
 #: Kernel modules required for disks and network, and optional ones.
 MODULES = ("virtio_pci", "virtio_blk", "virtio_net")
@@ -224,39 +224,37 @@ def serve_argv(tap: str, mac: str, folder: str) -> list[str]:
     ]  # fmt: skip
 
 
-def problems(host: t.Mapping[str, t.Any], *, from_source: bool, bridge: str | None, vlan: int | None) -> list[tuple[str, str, str]]:
-    """Return unmet requirements of the destination as message, hint and path.
+def problems(host: t.Mapping[str, t.Any], card: t.Any, *, from_source: bool) -> t.Iterator[Problem]:
+    """Return unmet requirements of the destination.
 
     :arg host: ``bootstrap`` of the destination's facts: ``tools`` (name → path), ``kernel`` (version or ``None``),
         ``missing_modules``, ``fuse`` (the device), ``rom``, ``arch``.
+    :arg card: the VM's first network card, with ``bridge`` and ``vlan``.
     :arg from_source: whether the source's boot server is used first.
-    :arg bridge: bridge of the VM's first network card; ``vlan`` is the card's VLAN.
     """
-    found = []
     if host["arch"] not in ARCHITECTURES:
-        found.append((f"boot: pxe is not supported on {host['arch']}.", "Use boot: image.", "boot"))
+        yield Problem(f"boot: pxe is not supported on {host['arch']}.", "Use boot: image.", "boot")
     missing = [each for each in TOOLS if not host["tools"].get(each)]
     if missing:
-        found.append((f"boot: pxe requires {', '.join(missing)} on the destination.", "Install them; the role master_migrate does.", TOOLS_PATH))
+        yield Problem(f"boot: pxe requires {', '.join(missing)} on the destination.", "Install them; the role master_migrate does.", TOOLS_PATH)
     if not host["fuse"]:
-        found.append(("The destination has no /dev/fuse.", "Load its kernel module fuse (modprobe fuse), or use boot: image.", "boot"))
+        yield Problem("The destination has no /dev/fuse.", "Load its kernel module fuse (modprobe fuse), or use boot: image.", "boot")
     if host["kernel"] is None:
         hint = "Install its distribution's kernel package there; the role master_migrate does."
-        found.append(("The destination has no kernel in /boot with its modules in /lib/modules for the VM to boot.", hint, TOOLS_PATH))
+        yield Problem("The destination has no kernel in /boot with its modules in /lib/modules for the VM to boot.", hint, TOOLS_PATH)
     elif host["missing_modules"]:
-        lacks = ", ".join(host["missing_modules"])
-        message = f"The destination's kernel {host['kernel']} has no module {lacks}."
-        found.append((message, "Install a kernel of its distribution with virtio modules there.", TOOLS_PATH))
+        message = f"The destination's kernel {host['kernel']} has no module {', '.join(host['missing_modules'])}."
+        yield Problem(message, "Install a kernel of its distribution with virtio modules there.", TOOLS_PATH)
     if not host["rom"]:
-        found.append(("The destination's QEMU has no network boot ROM for virtio cards.", "Install ipxe-qemu or ipxe-roms-qemu there.", TOOLS_PATH))
+        yield Problem("The destination's QEMU has no network boot ROM for virtio cards.", "Install ipxe-qemu or ipxe-roms-qemu there.", TOOLS_PATH)
     if not host["ipv6"]:
-        found.append(("IPv6 is disabled on the destination; the bootstrap system is reached over IPv6.", "Enable IPv6 there, or use boot: image.", "boot"))
-    if from_source and not bridge:
-        found.append(("pxe_from_source requires a network card on a bridge of the destination.", "Name the bridge of the admin network.", "vm.nics[0].bridge"))
-    if from_source and vlan is not None:
+        yield Problem("IPv6 is disabled on the destination; the bootstrap system is reached over IPv6.", "Enable IPv6 there, or use boot: image.", "boot")
+    if from_source and not card.bridge:
+        hint = "Name the bridge of the admin network."
+        yield Problem("pxe_from_source requires a network card on a bridge of the destination.", hint, "vm.nics[0].bridge")
+    if from_source and card.vlan is not None:
         hint = "Set pxe_from_source to false, or let the network tag the frames and remove vlan."
-        found.append((f"A boot ROM does not tag frames, so a boot server on VLAN {vlan} cannot be reached.", hint, "vm.nics[0].vlan"))
-    return found
+        yield Problem(f"A boot ROM does not tag frames, so a boot server on VLAN {card.vlan} cannot be reached.", hint, "vm.nics[0].vlan")
 
 
 def unreached(seconds: float, lines: t.Sequence[str], *, from_source: bool, unit: str, folder: str) -> tuple[str, str]:

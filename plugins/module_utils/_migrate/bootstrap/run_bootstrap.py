@@ -183,10 +183,7 @@ class BootstrapMachine:
         write_atomic(self.keys / "known_hosts", f"bootstrap {' '.join(public)}\n")
 
     def _exported(self, ssh: t.Sequence[str]) -> bool:
-        """Whether the bootstrap system exports all disks.
-
-        :raises BackendError: it answers, but exports others.
-        """
+        """Whether the bootstrap system exports all disks."""
         wanted = {each.index for each in self._context.layout().disks}
         try:
             found = plan_bootstrap.exported(run([*ssh, "ready"], timeout=_LOGIN).stdout)
@@ -197,10 +194,7 @@ class BootstrapMachine:
         return True
 
     def _await(self, host: DomainHost, ready: t.Callable[[], bool], *, from_source: bool = False) -> None:
-        """Wait until the bootstrap system is ready.
-
-        :raises BackendError: it is not within ``boot_timeout`` seconds, or its console shows an error.
-        """
+        """Wait until the bootstrap system is ready."""
         context, left = self._context, self._note()
         began = time.monotonic()
         while True:

@@ -11,7 +11,6 @@ reach gets neither.
 from __future__ import annotations
 
 import copy
-import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, text_of
@@ -29,8 +28,7 @@ _OF_SIZE = ("topology", "numa", "cache")
 _REBOOT_MS = "5000"
 
 
-@dataclasses.dataclass(frozen=True)
-class Machine:
+class Machine(t.NamedTuple):
     """The values that differ from the VM.
 
     :arg tap: name of the card's host end, which the caller moves into the namespace of the boot server before the machine runs.
@@ -45,7 +43,7 @@ class Machine:
     mac: str
     tap: str
     console: str
-    disks: t.Mapping[str, str] = dataclasses.field(default_factory=dict)
+    disks: t.Mapping[str, str] = {}
     seed: tuple[str, str] | None = None
     bridge: str | None = None
 

@@ -160,10 +160,7 @@ def _set_debconf(system: Sandbox, line: str) -> None:
 
 
 def check_bootable(image: DiskImage) -> None:
-    """Check boot loader configuration, EFI boot loader and initramfs.
-
-    :raises BackendError: one of them is missing, or the configuration names an old disk.
-    """
+    """Check boot loader configuration, EFI boot loader and initramfs."""
     tree = image.tree
     text = tree.read_text("/boot/grub/grub.cfg") or tree.read_text("/boot/grub2/grub.cfg") or ""
     text += "".join(tree.read_text(each) or "" for each in tree.glob("/boot/loader/entries/*.conf"))

@@ -17,14 +17,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import Completed, run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.io_image import (
-    BIOS_GRUB,
-    DiskImage,
-    attach_loop,
-    loops_of,
-    make_node,
-    partition_device,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import io_image
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import RAW
 
 #: First user of the container and their number; the range is not in use by systemd, accounts or other containers.
@@ -56,7 +49,7 @@ class Sandbox:
     :arg image: the disks of the copy, mounted.
     """
 
-    def __init__(self, image: DiskImage) -> None:
+    def __init__(self, image: io_image.DiskImage) -> None:
         self.image = image
         self.tree = image.tree
         self._root = image.work / "sandbox"
@@ -77,7 +70,7 @@ class Sandbox:
         for place in (self._root, self._devices):
             if os.path.ismount(place):
                 run(["umount", "--lazy", str(place)], ok=range(256))
-        for loop in [*self._loops, *loops_of(str(self._boot))]:
+        for loop in [*self._loops, *io_image.loops_of(str(self._boot))]:
             run(["partx", "--delete", loop], ok=range(256))
             run(["losetup", "--detach", loop], ok=range(256))
         self._boot.unlink(missing_ok=True)
@@ -104,7 +97,7 @@ class Sandbox:
             name, loop = os.path.basename(self.image.loop_of(disk)), self._attach(path, "--read-only")
             self._add(name, os.stat(loop).st_rdev)
             for each in self.image.layout.on(disk):
-                self._add(f"{name}p{each.number}", partition_device(loop, each.number))
+                self._add(f"{name}p{each.number}", io_image.partition_device(loop, each.number))
                 if each.fs != RAW:
                     (by_uuid / each.uuid).symlink_to(f"../../{name}p{each.number}")
         self._bind(str(self._devices / "disk"), "/dev/disk")
@@ -113,14 +106,14 @@ class Sandbox:
                 self._bind(place, mount, "idmap")
 
     def _attach(self, path: str, *options: str) -> str:
-        loop = attach_loop(path, *options)
+        loop = io_image.attach_loop(path, *options)
         self._loops.append(loop)
         run(["partx", "--update", loop], ok=(0, 1))
         return loop
 
     def _add(self, name: str, device: int) -> None:
         node = self._devices / name
-        make_node(str(node), device)
+        io_image.make_node(str(node), device)
         os.chown(node, USERS[0], USERS[0])
         self._bind(str(node), f"/dev/{name}")
 
@@ -128,10 +121,7 @@ class Sandbox:
         self._binds.append("--bind=" + ":".join([source.replace(":", "\\:"), target.replace(":", "\\:"), *options]))
 
     def run(self, argv: t.Sequence[str], *, stdin: str | None = None, timeout: float = 1800, ok: t.Container[int] = (0,)) -> Completed:
-        """Run a program of the copy.
-
-        :raises CommandError: it failed.
-        """
+        """Run a program of the copy."""
         container = [*_CONTAINER, f"--machine=copy-{os.getpid()}", f"--directory={self._root}", *self._binds, "/usr/bin/env", "-i", *_ENVIRONMENT]
         try:
             # not killed, which would leave the programs running
@@ -150,11 +140,11 @@ class Sandbox:
         """
         with open(self._boot, "wb") as stream:
             stream.truncate(_BOOT_SIZE)
-        run(["sfdisk", "--quiet", str(self._boot)], stdin=f"label: gpt\nunit: sectors\nstart={MIB // 512}, size={MIB // 512}, type={BIOS_GRUB}\n")
+        run(["sfdisk", "--quiet", str(self._boot)], stdin=f"label: gpt\nunit: sectors\nstart={MIB // 512}, size={MIB // 512}, type={io_image.BIOS_GRUB}\n")
         loop = self._attach(str(self._boot))
         name = os.path.basename(loop)
         self._add(name, os.stat(loop).st_rdev)
-        self._add(f"{name}p1", partition_device(loop, 1))
+        self._add(f"{name}p1", io_image.partition_device(loop, 1))
         self.run([install, "--target=i386-pc", "--recheck", loop])
         with open(loop, "rb") as source, open(self.image.loop, "rb+") as target:
             for start, size in _BOOT_CODE:

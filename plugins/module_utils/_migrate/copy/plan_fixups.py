@@ -10,7 +10,6 @@ files. The same function is used for the diff of check mode and for the real run
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import typing as t
 
@@ -43,8 +42,7 @@ PATTERNS = (
 MARK = plan_fixups_boot.MARK
 
 
-@dataclasses.dataclass(frozen=True)
-class Context:
+class Context(t.NamedTuple):
     """Input of the fix-ups in addition to the files.
 
     :arg nics: network cards of the source that are replaced by a card of the VM.

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import typing as t
 
@@ -38,8 +37,7 @@ PATTERNS = (
 _OWN = ("/etc/iftab", "/etc/mactab", "/etc/ethers", "/etc/dnsmasq.conf", "/etc/dnsmasq.d/", "/etc/dhcp/", "/etc/fuel/")
 
 
-@dataclasses.dataclass(frozen=True)
-class NicChange:
+class NicChange(t.NamedTuple):
     """A card of the source whose name is passed to a card of the VM.
 
     ``old_mac`` is the permanent MAC; ``worn_mac`` the current one if it differs.

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import platform
 import time
@@ -17,8 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import io_boot
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups import PATTERNS, plan_fixups
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import io_destination_facts, io_vm_guard
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.plan_phases import converged
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_prediction import predict
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.plan_phases import converged, predict
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_state
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import MAINTENANCE_BOOT
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything
@@ -26,16 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote import i
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_login import greeting
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_manifest import NONE
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import Problem, as_text
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import (
-    DESTINATION_TOOLS,
-    ESP_TOOL,
-    MKFS_TOOLS,
-    admin_interface,
-    find_problems,
-    find_warnings,
-    fixup_context,
-    systems_of,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request import plan_preflight
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstrap import run_bootstrap, xml_bootstrap
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import run_blocks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context, layout_of, vm_entry
@@ -43,7 +32,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehears
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.plan_source import SOURCE_OWN, container_files, containers_of
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_define import DefineRequest, define_vms
 
-_TOOLS = (*DESTINATION_TOOLS, *MKFS_TOOLS.values(), ESP_TOOL)
+_TOOLS = (*plan_preflight.DESTINATION_TOOLS, *plan_preflight.MKFS_TOOLS.values(), plan_preflight.ESP_TOOL)
 
 
 def destination(context_spec: t.Any, vm: t.Any, source: t.Mapping[str, t.Any] | None) -> dict[str, t.Any]:
@@ -61,7 +50,7 @@ def preflight(context: Context) -> None:
     problems: list[Problem] = []
     try:
         sent = time.time()
-        containers = [dataclasses.asdict(each) for each in context.spec.containers]
+        containers = [each._asdict() for each in context.spec.containers]
         given = {"services": list(context.spec.services), "containers": containers, "excludes": list(context.spec.excludes)}
         answer = context.source.ask("facts", {**given, "address": context.spec.admin.address})
         source = answer["facts"]
@@ -71,13 +60,13 @@ def preflight(context: Context) -> None:
     if context.source.printed:
         problems.append(Problem(*greeting(context.source.printed), "source.address"))
     layout = layout_of(context.spec, context.vm, source)
-    problems += find_problems(context.spec, context.vm, layout, source, destination(context.spec, context.vm, source))
-    context.journal.problems = [each.as_dict() for each in problems]
+    problems += plan_preflight.find_problems(context.spec, context.vm, layout, source, destination(context.spec, context.vm, source))
+    context.journal.problems = [each._asdict() for each in problems]
     if problems or source is None:
         raise FootprintError(as_text(problems))
     tree = source.pop("tree")
-    name, prefix = admin_interface(context.spec, source)
-    context.journal.facts["source_facts"] = {**source, "filesystems": systems_of(source, context.spec.excludes)}
+    name, prefix = plan_preflight.admin_interface(context.spec, source)
+    context.journal.facts["source_facts"] = {**source, "filesystems": plan_preflight.systems_of(source, context.spec.excludes)}
     context.journal.facts["source"] = {
         "hostname": source["hostname"],
         "machine_id": source["machine_id"],
@@ -86,7 +75,7 @@ def preflight(context: Context) -> None:
         "address": context.spec.admin.address,
         "temporary_address": context.spec.admin.temporary_address,
     }
-    context.journal.warnings = find_warnings(source, context.spec, context.vm, tree)
+    context.journal.warnings = plan_preflight.find_warnings(source, context.spec, context.vm, tree)
 
 
 def define(context: Context) -> None:
@@ -262,7 +251,7 @@ def apply_fixups(context: Context) -> None:
     began = time.monotonic()
     tree = context.disk().mount()
     files = io_boot.read_files(tree, PATTERNS)
-    changes = plan_fixups(files, fixup_context(context.spec, context.vm, context.layout(), context.source_facts, context.key_marker))
+    changes = plan_fixups(files, plan_preflight.fixup_context(context.spec, context.vm, context.layout(), context.source_facts, context.key_marker))
     everything = holds_everything(context.spec.services, context.spec.quiesce)
     changes.update(container_files(context.journal.facts.get("containers") or containers_of(context.source_facts, everything=everything)))
     changes.update(run_health.own_way_in(context, files))

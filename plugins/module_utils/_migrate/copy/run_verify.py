@@ -45,10 +45,7 @@ class Comparison:
 
 
 def live(context: Context) -> None:
-    """Read both sides completely while the source serves; the copy must match where the source does not change meanwhile.
-
-    :raises BackendError: files of the copy differ from unchanged files of the source.
-    """
+    """Read both sides completely while the source serves; the copy must match where the source does not change meanwhile."""
     first = _compare(context, settle=True)
     if first.differing:
         _transfer_again(context, first.differing, tolerate_vanished=True)
@@ -70,10 +67,7 @@ def catch_up(context: Context) -> None:
 
 
 def verify(context: Context) -> None:
-    """Compare the quiesced source with the copy; the copy equals the source afterwards.
-
-    :raises BackendError: files still change on the source, or differ on the copy after being transferred again.
-    """
+    """Compare the quiesced source with the copy; the copy equals the source afterwards."""
     context.journal.verified = False
     fixed = [os.fsencode(each) for each in context.journal.facts.get("fixups", ())]
     for attempt in range(_ATTEMPTS + 1):
@@ -164,10 +158,7 @@ class _Fetch(threading.Thread):
             self.error = error
 
     def result(self) -> io_manifest.Taken:
-        """Return the result.
-
-        :raises BackendError: the manifest was not received.
-        """
+        """Return the result."""
         if self.error is not None:
             raise self.error
         if self.taken is None:
@@ -222,10 +213,7 @@ def _describe(found: t.Mapping[bytes, Difference], how: str) -> str:
 
 
 def _set_flags(context: Context, flags: t.Mapping[bytes, bytes]) -> None:
-    """Set the source's immutable and append-only flags on the copy, after the last write to it.
-
-    :raises BackendError: the copy's file system does not support them.
-    """
+    """Set the source's immutable and append-only flags on the copy, after the last write to it."""
     tree = context.disk().mount()
     if not flags:
         return

@@ -156,10 +156,7 @@ class Target:
         self.stored = stored
 
     def hashes(self) -> bytearray:
-        """Return the stored list, or read the device.
-
-        :raises BackendError: the device is too small.
-        """
+        """Return the stored list, or read the device."""
         with contextlib.suppress(FileNotFoundError):
             kept = self.stored.read_bytes()
             head = self._head()

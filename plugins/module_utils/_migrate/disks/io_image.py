@@ -23,17 +23,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files i
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_tree import Tree
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, LostWriteError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import (
-    MOUNT_OPTIONS,
-    RAW,
-    DiskLayout,
-    PlannedDisk,
-    PlannedMount,
-    PlannedPartition,
-    is_esp,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import model_disk
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_features import Version, arguments, version_in
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_pool_space import full_pool
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_rsync import full_pool
 
 BIOS_GRUB = "21686148-6449-6E6F-744E-656564454649"
 EFI_SYSTEM = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
@@ -41,7 +33,7 @@ LINUX = "0FC63DAF-8483-4772-8E79-3D69D8477DE4"
 SWAP = "0657FD6D-A4AB-43C4-84E5-0933C84B4F4F"
 BASIC_DATA = "EBD0A0A2-B9E5-4433-87C0-68B6B72699C7"
 
-_TYPE = {"ext4": LINUX, "xfs": LINUX, "btrfs": LINUX, "swap": SWAP, "vfat": BASIC_DATA, RAW: LINUX}
+_TYPE = {"ext4": LINUX, "xfs": LINUX, "btrfs": LINUX, "swap": SWAP, "vfat": BASIC_DATA, model_disk.RAW: LINUX}
 _SECTORS = MIB // 512
 # smaller file systems have too few clusters for FAT32
 _FAT32 = 64 * MIB
@@ -54,7 +46,7 @@ class DiskImage:
     :arg work: a folder of this migration below ``/run``, for the mounted tree.
     """
 
-    def __init__(self, images: t.Sequence[str], layout: DiskLayout, work: pathlib.Path) -> None:
+    def __init__(self, images: t.Sequence[str], layout: model_disk.DiskLayout, work: pathlib.Path) -> None:
         self.images = tuple(images)
         self.layout = layout
         self.work = work
@@ -67,11 +59,11 @@ class DiskImage:
         """The loop device of the boot disk."""
         return self.loop_of(self.layout.disks[0])
 
-    def loop_of(self, disk: PlannedDisk) -> str:
+    def loop_of(self, disk: model_disk.PlannedDisk) -> str:
         """The loop device of an attached disk."""
         return self._loops[disk.index]
 
-    def disks(self) -> list[tuple[PlannedDisk, str]]:
+    def disks(self) -> list[tuple[model_disk.PlannedDisk, str]]:
         """The disks with their image files."""
         return list(zip(self.layout.disks, self.images))
 
@@ -93,10 +85,10 @@ class DiskImage:
                 self._make_subvolumes(each)
         run(["sync"])
 
-    def _filesystems(self) -> list[PlannedPartition]:
-        return [each for each in self.layout.partitions if each.fs != RAW]
+    def _filesystems(self) -> list[model_disk.PlannedPartition]:
+        return [each for each in self.layout.partitions if each.fs != model_disk.RAW]
 
-    def _make_subvolumes(self, partition: PlannedPartition) -> None:
+    def _make_subvolumes(self, partition: model_disk.PlannedPartition) -> None:
         self._top.mkdir(parents=True, exist_ok=True)
         run(["mount", "-t", "btrfs", self.node(partition), str(self._top)])
         try:
@@ -123,7 +115,7 @@ class DiskImage:
     def _loop(self, image: str) -> str:
         return attach_loop(image)
 
-    def node(self, partition: PlannedPartition) -> str:
+    def node(self, partition: model_disk.PlannedPartition) -> str:
         """Device node of a partition."""
         return f"{self._loops[partition.disk]}p{partition.number}"
 
@@ -167,10 +159,7 @@ class DiskImage:
         run(["sync", self.node(esp)])
 
     def _esp_files(self, mount: str) -> list[str]:
-        """The paths on this host of the files and folders at the top of the EFI system partition.
-
-        :raises BackendError: FAT cannot store one of the files; the link of a hostile source could lead to any file of this host.
-        """
+        """The paths on this host of what is at the top of the EFI system partition; the link of a hostile source could lead to any file of this host."""
         self.tree.make_folder(mount)
         folders = [mount]
         while folders:
@@ -241,11 +230,11 @@ class DiskImage:
         run(["losetup", "--detach", loop], ok=(0, 1))
 
 
-def mount_options(mount: PlannedMount) -> str:
+def mount_options(mount: model_disk.PlannedMount) -> str:
     """Mount options of a file system of the copy while it is filled: its device nodes and set-user-ID programs are ineffective on this host."""
     options = ["noatime", "nodev", "nosuid"]
     # the source reports them: other options would be those of this host's mount command
-    options += [each for each in (mount.partition.options or "").split(",") if each.partition("=")[0] in MOUNT_OPTIONS.get(mount.partition.fs, ())]
+    options += [each for each in (mount.partition.options or "").split(",") if each.partition("=")[0] in model_disk.MOUNT_OPTIONS.get(mount.partition.fs, ())]
     if mount.partition.fs == "vfat":
         # FAT has no owners and modes; without it rsync would report errors for them
         options.append("quiet")
@@ -256,26 +245,26 @@ def mount_options(mount: PlannedMount) -> str:
     return ",".join(options)
 
 
-def sfdisk_script(layout: DiskLayout, disk: PlannedDisk) -> str:
+def sfdisk_script(layout: model_disk.DiskLayout, disk: model_disk.PlannedDisk) -> str:
     """A partition table as input for sfdisk."""
     lines = ["label: gpt", f"label-id: {disk.uuid}", "unit: sectors", ""]
     if disk.index == 0:
         lines.append(f"start={_SECTORS}, size={_SECTORS}, type={BIOS_GRUB}, name=bios_grub")
     for each in layout.on(disk):
         name = (each.mount or (each.raw.label or "raw" if each.raw else "swap")).strip("/").replace("/", "-") or "root"
-        kind = EFI_SYSTEM if is_esp(each.mount, each.fs) else _TYPE[each.fs]
+        kind = EFI_SYSTEM if model_disk.is_esp(each.mount, each.fs) else _TYPE[each.fs]
         lines.append(f'start={each.start // 512}, size={each.size // 512}, type={kind}, uuid={each.partuuid}, name="{name[:36]}"')
     return "\n".join(lines) + "\n"
 
 
-def _mkfs_version(partition: PlannedPartition) -> Version:
+def _mkfs_version(partition: model_disk.PlannedPartition) -> Version:
     if not partition.lacking:
         return ()
     done = run([f"mkfs.{partition.fs}", "-V"])
     return version_in(done.stdout + done.stderr)
 
 
-def mkfs_argv(partition: PlannedPartition, device: str, version: Version = ()) -> list[str]:
+def mkfs_argv(partition: model_disk.PlannedPartition, device: str, version: Version = ()) -> list[str]:
     """The command that creates a partition's file system on ``device``.
 
     :arg version: of the program, for a partition that must not have all of its features.
@@ -305,7 +294,6 @@ def attach_loop(image: str, *options: str) -> str:
     """Attach a file to a loop device; returns the path of the device.
 
     :arg options: of losetup.
-    :raises BackendError: no loop device is available.
     """
     last: CommandError | None = None
     for _attempt in range(10):
@@ -325,10 +313,7 @@ def attach_loop(image: str, *options: str) -> str:
 
 
 def partition_device(loop: str, number: int) -> int:
-    """Return the device number of a partition of a loop device.
-
-    :raises BackendError: the kernel does not find the partition.
-    """
+    """Return the device number of a partition of a loop device."""
     name = os.path.basename(loop)
     numbers = pathlib.Path("/sys/block", name, f"{name}p{number}", "dev")
     until = time.monotonic() + 5

@@ -48,8 +48,7 @@ class RawDevice:
     mode: int = 0o660
 
 
-@dataclasses.dataclass(frozen=True)
-class Partition:
+class Partition(t.NamedTuple):
     """One requested partition.
 
     ``size`` in bytes and ``percent`` of its disk exclude each other; with neither it takes the rest of the disk.
@@ -102,8 +101,7 @@ class PlannedDisk(t.NamedTuple):
     uuid: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Filesystem:
+class Filesystem(t.NamedTuple):
     """One file system of the source; ``used`` in allocated bytes (holes of sparse files do not count).
 
     ``size`` is that of its block device, ``disks`` the physical disks below it, ``subvolume`` the
@@ -188,10 +186,7 @@ def is_esp(mount: str | None, fs: str) -> bool:
 
 
 def parse_schema(value: t.Sequence[t.Any] | None, path: str = "disk_schema") -> tuple[Partition, ...]:
-    """Parse the disk schema; an empty one means the same as on the source.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse the disk schema; an empty one means the same as on the source."""
     if not value:
         return ()
     partitions = tuple(_parse_partition(entry, f"{path}[{index}]") for index, entry in enumerate(value))

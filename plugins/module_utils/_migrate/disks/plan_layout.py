@@ -266,14 +266,6 @@ def _fit(groups: t.Sequence[_Group], room: int) -> list[Partition]:
             wish = least[id(each)] + spare * each.size // whole if spare >= 0 else least[id(each)]
             sizes[id(each)] = min(wish // MIB * MIB, sizes[id(each)]) if spare >= 0 else wish
     return [
-        Partition(
-            mount=each.mount,
-            fs=each.fs,
-            size=None if each is largest else sizes[id(each)],
-            disk=each.index,
-            options=each.options,
-            subvolumes=each.subvolumes,
-            raw=each.raw,
-        )
-        for each in groups
+        Partition(each.mount, each.fs, size, disk=each.index, options=each.options, subvolumes=each.subvolumes, raw=each.raw)
+        for each, size in ((each, None if each is largest else sizes[id(each)]) for each in groups)
     ]

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import typing as t
 
@@ -85,7 +84,7 @@ def resolved(schema: t.Sequence[Partition], source: t.Mapping[str, t.Any]) -> tu
             block = named(each.raw.path, source)
             raw = raw_of(block) if block else each.raw
             size = each.size if each.size or each.percent else max(raw.size, MIB)
-            each = dataclasses.replace(each, raw=raw, size=size)
+            each = each._replace(raw=raw, size=size)
         partitions.append(each)
     return tuple(partitions)
 

@@ -42,10 +42,7 @@ def bring_all(context: Context, kind: str, progress: Progress) -> tuple[int, int
 
 
 def verify(context: Context) -> None:
-    """Make sure that source and copy of every device are equal after the services have stopped.
-
-    :raises BackendError: a device is still being written to.
-    """
+    """Make sure that source and copy of every device are equal after the services have stopped."""
     for partition, raw in context.layout().raws:
         for attempt in range(_ATTEMPTS + 1):
             result = _bring(context, partition, raw, live=False)

@@ -57,10 +57,7 @@ class VmGuard:
         write_atomic(self.file, json.dumps(VM_GUARD.mark(note)))
 
     def begin(self, uri: str, uuid: str, vm: str, lease: float, heard: float) -> None:
-        """Record that the VM is about to run on a lease.
-
-        :arg heard: time of the last successful request to the source, by :func:`clock`.
-        """
+        """Record that the VM is about to run on a lease; ``heard`` is the time of the last answer of the source, by :func:`clock`."""
         with self._locked():
             self._write({"uri": uri, "uuid": uuid, "vm": vm, "lease": lease, "heard": heard})
 
@@ -92,10 +89,7 @@ class VmGuard:
 
 
 def stop(uri: str, uuid: str, vm: str) -> None:
-    """Power off a VM through libvirtd, or kill its process if libvirtd does not answer.
-
-    :raises BackendError: the VM still runs.
-    """
+    """Power off a VM through libvirtd, or kill its process if libvirtd does not answer."""
     failure: list[Exception] = []
 
     def power_off() -> None:

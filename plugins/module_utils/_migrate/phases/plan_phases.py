@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The phases of a migration: where to continue, and when to stop copying.
+"""The phases of a migration: where to continue, when to stop copying, and how long the pause will be.
 
 A lease ensures that only one machine uses the admin address. The source stops its services and releases
 the address for ``lease_timeout`` seconds at a time; the worker renews the lease. The resulting decisions
@@ -11,7 +11,6 @@ of both sides are in ``_migrate/source/model_handover.py``.
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import LENT
@@ -28,9 +27,15 @@ SILENT = 6 * 3600.0
 _AT_QUIESCE = PHASES.index("quiesce")
 _AT_CUTOVER = PHASES.index("cutover")
 
+# estimates in seconds: stopping one service
+_STOP = 1.0
+# shutdown of the source, and shutdown and boot without services if the duration of its last boot is unknown
+_DOWN, _REBOOT = 10.0, 90.0
+# boot of the VM if no rehearsal measured one
+_BOOT = 30.0
 
-@dataclasses.dataclass(frozen=True)
-class Resume:
+
+class Resume(t.NamedTuple):
     """Where a worker continues.
 
     :arg phase: the first phase to run.
@@ -44,10 +49,7 @@ class Resume:
 
 
 def answer_timeout(lease: float, least: float = 20.0) -> float:
-    """Seconds to wait for one answer of a quiesced or parked source, which may be a slow machine.
-
-    :arg lease: in seconds.
-    """
+    """Seconds to wait for one answer of a quiesced or parked source, which may be a slow machine."""
     return max(least, lease * _ANSWER)
 
 
@@ -94,3 +96,28 @@ def converged(passes: t.Sequence[t.Mapping[str, t.Any]], max_passes: int, max_do
     if last <= max_downtime or len(passes) >= max_passes:
         return True
     return len(passes) > 1 and last > 0.8 * float(passes[-2]["seconds"])
+
+
+def predict(passes: t.Sequence[t.Mapping[str, t.Any]], facts: t.Mapping[str, t.Any], services: int, *, reboots: bool = False) -> dict[str, t.Any]:
+    """Predict the pause: ``seconds`` in total, ``data`` for copy, fix-ups and verification, ``parts`` by phase.
+
+    The last live pass started right after the one before it had ended, like the final copy; the second comparison of
+    the manifests read as few files again as the verification in the pause will.
+
+    :arg passes: of the copy so far.
+    :arg facts: of the journal: ``manifest`` (of the last comparison), ``fixup_seconds``, ``boot_seconds`` (of a rehearsal),
+        ``reboot_seconds`` (of an earlier maintenance boot), ``source_facts``.
+    :arg services: number of services to stop.
+    :arg reboots: the source is quiesced by a maintenance boot.
+    """
+    boot = (facts.get("source_facts") or {}).get("boot_seconds")
+    reboot = facts.get("reboot_seconds") or (boot + _DOWN if boot else _REBOOT)
+    parts = {
+        "quiesce": float(reboot) if reboots else services * _STOP,
+        "final": float(passes[-1]["seconds"]) if passes else 0.0,
+        "fixup": float(facts.get("fixup_seconds") or 0.0),
+        "verify": float((facts.get("manifest") or {}).get("seconds") or 0.0),
+        "cutover": float(facts.get("boot_seconds") or _BOOT),
+    }
+    data = parts["final"] + parts["fixup"] + parts["verify"]
+    return {"seconds": round(sum(parts.values()), 1), "data": round(data, 1), "parts": {name: round(seconds, 2) for name, seconds in parts.items()}}

@@ -9,26 +9,16 @@ from __future__ import annotations
 import time
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import (
-    ASK,
-    ASKED,
-    BACK,
-    CONFIRM,
-    CONFIRM_COMMAND,
-    FINAL,
-    FINISH,
-    HAND_OVER_COMMAND,
-    WAIT,
-    next_step,
-)
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_cutover, run_key
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import model_handover
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_cutover
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.plan_phases import answer_timeout
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_lease import Lease
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal import run_health
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import run_jobs
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import key_blob
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import HANDED_OVER, PARKED
 
-_COMMANDS = {ASK: HAND_OVER_COMMAND, CONFIRM: CONFIRM_COMMAND, WAIT: "state"}
 _POLL = 0.3
 
 
@@ -57,7 +47,7 @@ def commit(context: Context, lease: Lease) -> None:
     run_health.withdraw_key(context)
     if not context.journal.facts["source"].get("off"):
         context.mirror()
-        leave(context, power_off=context.spec.source_after == "shutdown")
+        leave(context, power_off=context.spec.source_after == "shutdown", forget=True)
 
 
 def _hand_over(context: Context, lease: Lease) -> None:
@@ -70,7 +60,7 @@ def _hand_over(context: Context, lease: Lease) -> None:
     # the state after the cutover; the next answer shows whether it changed
     source: str | None = PARKED
     why = ""
-    if facts.get("handing_over") == FINAL:
+    if facts.get("handing_over") == model_handover.FINAL:
         lease.take_over()
         source = None
     elif not lease.armed:
@@ -80,16 +70,16 @@ def _hand_over(context: Context, lease: Lease) -> None:
         source, why = _asked(context, "state")
     while True:
         sent = facts.get("handing_over")
-        step = next_step(source, sent, _runs(context), lease.in_time())
-        if step == FINISH:
+        step = model_handover.next_step(source, sent, _runs(context), lease.in_time())
+        if step == model_handover.FINISH:
             return
-        if step == BACK:
+        if step == model_handover.BACK:
             lease.check()
             raise BackendError(f"Expected the source to be {HANDED_OVER} and the VM to run; the source is {source or 'not answering'}{why}.")
         if source is None:
             context.progress(waiting_for="the source's answer to the hand-over")
             time.sleep(_POLL)
-        request = {ASK: ASKED, CONFIRM: FINAL}.get(step, sent)
+        request = {model_handover.ASK: model_handover.ASKED, model_handover.CONFIRM: model_handover.FINAL}.get(step, sent)
         if request != sent:
             # journal first: after a power loss the next worker must ask the source for its decision
             facts["handing_over"] = request
@@ -98,9 +88,9 @@ def _hand_over(context: Context, lease: Lease) -> None:
             except OSError:
                 facts["handing_over"] = sent
                 raise
-        before, (source, why) = why, _asked(context, _COMMANDS[step])
+        before, (source, why) = why, _asked(context, step)
         if why != before and why:
-            context.log(f"the source did not answer {_COMMANDS[step]}:{why}")
+            context.log(f"the source did not answer {step}:{why}")
 
 
 def _asked(context: Context, command: str) -> tuple[str | None, str]:
@@ -142,15 +132,33 @@ def _ensure_running(context: Context) -> bool:
             time.sleep(_POLL)
 
 
-def leave(context: Context, *, power_off: bool, forget: bool = True) -> None:
-    """Withdraw the one-time key, and power off the source on request.
+def leave(context: Context, *, power_off: bool = False, forget: bool = False) -> None:
+    """Withdraw the one-time key on the source and on this host, and power off the source on request.
+
+    A source that cannot be reached is not an error: the private key is deleted here, so the remaining entry in
+    authorized_keys is useless. It expires, and the next key of this name replaces it.
 
     :arg forget: also remove the files that would shorten the next attempt.
-
-    A source that does not answer is not an error.
     """
     if power_off:
         # recorded first: a worker that continues after a kill knows why the source does not answer
         context.journal.facts["source"]["off"] = True
         context.keep()
-    run_key.withdraw(context, power_off=power_off, forget=forget)
+    given = {"marker": context.key_marker, "power_off": power_off, "forget": forget}
+    key = key_blob(context.store.directory)
+    if key:
+        given["key"] = key
+    error = run_jobs.withdraw_key(context.source, context.store.directory, "leave", given)
+    if error is not None:
+        context.journal.warnings.append(
+            f"The one-time key may still be in /root/.ssh/authorized_keys of the source, in the line that ends in {context.key_marker}; "
+            f"its private key is deleted and the line expires: {error.message}"
+        )
+
+
+def leave_at_end(context: Context) -> None:
+    """Withdraw the key at the end of the worker, unless the next one must finish work on the source."""
+    unfinished = context.journal.state == "failed" and "quiesce" in context.journal.phases
+    if (context.store.directory / "id_ed25519").exists() and not unfinished:
+        leave(context)
+        context.keep()

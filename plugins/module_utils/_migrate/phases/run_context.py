@@ -172,10 +172,7 @@ class Context:
         return VmGuard(self.spec.name)
 
     def save(self) -> None:
-        """Write the journal.
-
-        :raises OSError: no space is left; steps that depend on the journal must not run then.
-        """
+        """Write the journal; steps that depend on it must not run if no space is left."""
         self.saved = time.monotonic()
         self.store.write(self.journal)
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import secrets
 import time
 import typing as t
@@ -22,7 +21,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import fixup_context
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import FENCE
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import MAINTENANCE_BOOT
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_pool_space import full_pool
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_rsync import full_pool
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PARKED, QUIESCED, SERVING
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, ports_of
 
@@ -39,7 +38,7 @@ def quiesce(context: Context, lease: Lease) -> None:
     context.save()
     given = {
         "services": list(context.spec.services),
-        "containers": [dataclasses.asdict(each) for each in context.spec.containers],
+        "containers": [each._asdict() for each in context.spec.containers],
         "quiesce": context.spec.quiesce,
         "lease": context.spec.lease_timeout,
         "admin": {**{key: facts[key] for key in ("interface", "prefix", "address", "temporary_address")}, "cards": _cards(context)},
@@ -81,7 +80,6 @@ def _await_boot(context: Context, *, may_serve: bool = False) -> None:
     """Wait until the source has booted with network and ssh only.
 
     :arg may_serve: accept a source that serves; the caller quiesces it again.
-    :raises BackendError: the source serves instead, or does not answer in time.
     """
     began = time.monotonic()
     context.log("the source boots without its services")
@@ -147,10 +145,7 @@ def _source_macs(context: Context) -> list[str]:
 
 
 def await_state(context: Context, wanted: str, key: str | None = None, timeout: float = ADDRESS_TIMEOUT) -> dict[str, t.Any]:
-    """Wait until the source is in a state; returns what it reports.
-
-    :raises BackendError: it is not in that state in time.
-    """
+    """Wait until the source is in a state; returns what it reports."""
     until = time.monotonic() + timeout
     last = "was not checked"
     while True:
@@ -184,10 +179,7 @@ def _boot_clone(context: Context, lease: Lease) -> None:
 
 
 def guard_vm(context: Context, lease: Lease) -> None:
-    """Start the guard that stops the VM when the source does not answer, even without this worker.
-
-    :raises CommandError: the guard cannot be started; the VM must not run then.
-    """
+    """Start the guard that stops the VM when the source does not answer, even without this worker; the VM must not run if this fails."""
     context.guard.begin(context.spec.uri, context.vm.uuid, context.vm.name, context.spec.lease_timeout, lease.heard)
     run_guard.start(context.spec.name, context.code, context.store.directory / "output")
 
@@ -202,10 +194,7 @@ def _check_clone(context: Context, lease: Lease) -> None:
 
 
 def await_answers(context: Context, lease: Lease, checks: t.Sequence[HealthCheck], until: float) -> None:
-    """Run health checks against the VM until all of them pass.
-
-    :raises BackendError: they did not pass in time, or the source returned meanwhile.
-    """
+    """Run health checks against the VM until all of them pass."""
     ways = run_health.ways(context)
     reason: str | None = "no check has run yet"
     while checks:
@@ -265,10 +254,7 @@ def let_clients_in(context: Context) -> None:
 
 
 def _address_problem(context: Context) -> str | None:
-    """Check that the VM answers at the admin address, and announce it there; returns a reason while it does not answer.
-
-    :raises BackendError: another machine answers at the address.
-    """
+    """Check that the VM answers at the admin address, and announce it there; returns a reason while it does not answer."""
     bridge = context.bridge
     if not bridge:
         return None

@@ -104,10 +104,7 @@ class Lease:
         return self._lost is None and not stop_is_due(clock() - self._heard, self._seconds, FENCE)
 
     def check(self) -> None:
-        """Check that the lease is valid.
-
-        :raises BackendError: the source returned, or did not answer in time.
-        """
+        """Check that the lease is valid."""
         self._decide()
         if self._lost:
             raise BackendError(self._lost)

@@ -74,8 +74,6 @@ def _learn_of_hand_over(context: Context) -> None:
     """Find out whether the source has handed over: its worker was stopped after the final confirmation and before it recorded the answer.
 
     Clients may have been admitted meanwhile, so that their data is on the disk of the VM.
-
-    :raises BackendError: the source does not answer; the VM is not stopped.
     """
     try:
         state = context.source.ask("state")["state"]["state"]
@@ -100,7 +98,7 @@ def _returned(context: Context) -> None:
     context.keep()
     context.mirror()
     # after an automatic rollback a next attempt is likely, so its files are kept
-    leave(context, power_off=False, forget=asked)
+    leave(context, forget=asked)
     journal.facts.pop("source_mark", None)
     context.keep()
 
@@ -114,10 +112,7 @@ def _release_disk(context: Context) -> None:
 
 
 def _answers(context: Context) -> dict[str, t.Any]:
-    """Return the state of a source that has handed over.
-
-    :raises BackendError: it does not answer.
-    """
+    """Return the state of a source that has handed over."""
     context.source.address = context.source.identity.only = context.spec.admin.temporary_address
     try:
         return dict(context.source.ask("state")["state"])
@@ -149,7 +144,7 @@ def retire(context: Context) -> None:
         else:
             if state != HANDED_OVER:
                 raise BackendError(f"The source is {state}; only a source that is {HANDED_OVER} can be retired.", hint="Finish the migration first.")
-            leave(context, power_off=True)
+            leave(context, power_off=True, forget=True)
     _await_silence(context)
     journal.state = "retired"
     journal.ended = time.time()

@@ -18,20 +18,21 @@ import sys
 import time
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstrap import run_bootstrap
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import run_copy, run_verify
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_commit, run_cutover, run_key, run_return
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_commit, run_cutover, run_return
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.plan_phases import other_destination, resume
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context, machine_id, remote, vm_details
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_hooks import run_hooks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_lease import Lease
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal import run_rehearsal
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_hooks import Hook
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import STOP_AFTER, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import AGAIN, FINAL, worn_out
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units, io_worker_starts, run_jobs
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import HOME, JournalStore
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_pool_space import full_pool
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_rsync import full_pool
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import drop_key_files
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PHASES, Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.run_phases import run_phase
@@ -124,10 +125,7 @@ def carry_out(context: Context, action: str, starts: t.Sequence[float] = ()) -> 
 
 
 def _give_up(context: Context, reason: str) -> None:
-    """Roll back after the worker was killed repeatedly, so that the source serves again.
-
-    :raises BackendError: there is nothing to roll back because the source was not touched.
-    """
+    """Roll back after the worker was killed repeatedly, so that the source serves again."""
     if "quiesce" not in context.journal.phases:
         raise BackendError(f"The migration was aborted: {reason}.", hint="Find out what kills it, for example with journalctl -k; then run again.")
     run_return.roll_back(context, f"{context.journal.phase}: {reason}")
@@ -184,14 +182,11 @@ def _stop(context: Context) -> None:
     context.log("stopped by stop_after")
     context.save()
     context.mirror()
-    run_key.withdraw(context)
+    run_commit.leave(context)
 
 
 def _one_destination(context: Context) -> None:
-    """Prevent two hosts from migrating the same source.
-
-    :raises RefusedError: another host migrates it.
-    """
+    """Prevent two hosts from migrating the same source."""
     try:
         answer = context.source.ask("mirror", timeout=20)
     except FootprintError as error:
@@ -202,6 +197,33 @@ def _one_destination(context: Context) -> None:
     if other:
         hint = f"Wait until it finishes, or roll it back there (state rolled_back on {other})."
         raise RefusedError(f"{other} is migrating this source.", "source.address", hint)
+
+
+def run_hooks(context: Context, phase: str, when: str) -> None:
+    """Run the hooks before or after a phase, in their order.
+
+    :raises BackendError: a hook failed; its phase fails with it.
+    """
+    for index, hook in enumerate(context.spec.hooks):
+        if (hook.phase, hook.when) == (phase, when):
+            context.log(f"hook {index} {when} {phase} on the {hook.on}: {hook.command[0]}")
+            context.progress(phase=phase, hook=index)
+            _run_hook(context, index, hook)
+            context.journal.progress.pop("hook", None)
+
+
+def _run_hook(context: Context, index: int, hook: Hook) -> None:
+    try:
+        if hook.on == "destination":
+            run(hook.command, timeout=hook.timeout)
+        else:
+            # finds the address that answers, so that the hook is sent to that one only: it may not be repeated
+            context.source.ask("state", timeout=20)
+            context.source.ask("run", {"command": list(hook.command), "timeout": hook.timeout}, timeout=hook.timeout + 30, once=True)
+    except FootprintError as error:
+        raise BackendError(
+            f"The hook {hook.when} {hook.phase} on the {hook.on} failed: {error.message}", f"hooks[{index}]", "Correct its command, or remove the hook."
+        ) from error
 
 
 def _phase(context: Context, name: str, work: t.Callable[[Context], None]) -> None:
@@ -330,7 +352,7 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
         if context is None:
             drop_key_files(store.directory)
         else:
-            run_key.at_end(context)
+            run_commit.leave_at_end(context)
         if journal.state == "failed" and journal.facts.get("handing_over") == FINAL and not journal.facts.get("handed_over"):
             # only a worker can find out whether the source received the final confirmation
             return AGAIN

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import http.client
 import socket
 import typing as t
@@ -21,8 +20,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remot
 _TIMEOUT = 5.0
 
 
-@dataclasses.dataclass(frozen=True)
-class Ways:
+class Ways(t.NamedTuple):
     """How the new master is reached.
 
     :arg address: the admin address.
@@ -35,8 +33,7 @@ class Ways:
     clone: RemoteClone | None = None
 
 
-@dataclasses.dataclass(frozen=True)
-class Failure:
+class Failure(t.NamedTuple):
     """A failed check and the reason."""
 
     check: HealthCheck

@@ -66,10 +66,7 @@ def destroy(host: DomainHost, uuid: str) -> bool:
 
 
 def check_alive(host: DomainHost, uuid: str) -> None:
-    """Check that a VM runs.
-
-    :raises BackendError: it does not; with the reason.
-    """
+    """Check that a VM runs."""
     record = host.domain(uuid)
     if record is None or not record.active:
         raise BackendError("the VM powered itself off")

@@ -149,10 +149,7 @@ def _run_checks(context: Context, host: DomainHost, network: io_isolated.Isolate
 
 
 def _check_boot(host: DomainHost, stage: xml_rehearsal.Stage, failure: io_health.Failure) -> None:
-    """Fail early when the VM stopped or its boot failed.
-
-    :raises BackendError: with the reason and the failed check.
-    """
+    """Fail early when the VM stopped or its boot failed."""
     try:
         io_rehearsal.check_alive(host, stage.uuid)
         reason = plan_rehearsal.stuck(io_rehearsal.read_console(stage.console))

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, text_of
@@ -24,16 +23,14 @@ _NOT_COPIED = (*_SHARED, "graphics", "sound", "audio", "serial", "console", "par
 _OF_A_CARD = ("mac", "model", "link", "rom", "address", "alias")
 
 
-@dataclasses.dataclass(frozen=True)
-class Disk:
+class Disk(t.NamedTuple):
     """A disk the VM writes to. ``path`` is a file or a block device."""
 
     path: str
     format: str
 
 
-@dataclasses.dataclass(frozen=True)
-class Stage:
+class Stage(t.NamedTuple):
     """The values that replace those of the VM.
 
     :arg overlays: path of each disk → its overlay, a qcow2 file.

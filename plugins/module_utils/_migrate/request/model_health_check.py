@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import typing as t
 import urllib.parse
@@ -22,8 +21,7 @@ INSIDE = frozenset(("command", "unit"))
 _URL = re.compile(r"\Ahttps?://[^\s/]+\S*\Z")
 
 
-@dataclasses.dataclass(frozen=True)
-class HealthCheck:
+class HealthCheck(t.NamedTuple):
     """One health check; all must pass.
 
     :arg status: HTTP status that ``http`` expects.
@@ -48,10 +46,7 @@ class HealthCheck:
 
 
 def parse_checks(value: t.Sequence[t.Any]) -> tuple[HealthCheck, ...]:
-    """Parse the health checks of a request.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse the health checks of a request."""
     return tuple(_parse_check(entry, f"health_checks[{index}]") for index, entry in enumerate(value))
 
 

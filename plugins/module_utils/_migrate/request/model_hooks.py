@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
@@ -17,8 +16,7 @@ WHEN = ("before", "after")
 ON = ("source", "destination")
 
 
-@dataclasses.dataclass(frozen=True)
-class Hook:
+class Hook(t.NamedTuple):
     """One command, run each time its phase runs. ``timeout`` in seconds."""
 
     phase: str
@@ -29,10 +27,7 @@ class Hook:
 
 
 def parse_hooks(value: t.Sequence[t.Any]) -> tuple[Hook, ...]:
-    """Parse the hooks of a request, in order.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse the hooks of a request, in order."""
     hooks = []
     for index, entry in enumerate(value):
         path = f"hooks[{index}]"

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import typing as t
 
@@ -16,13 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import Partition, parse_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_health_check import HealthCheck, parse_checks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_hooks import Hook, parse_hooks
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import (
-    Container,
-    parse_containers,
-    parse_excludes,
-    parse_quiesce,
-    parse_services,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import model_source
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PHASES
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 
@@ -37,8 +30,7 @@ _INTERFACE = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9._:-]{0,14}\Z")
 _HOST_KEY = re.compile(r"\A(ssh-|ecdsa-)[a-z0-9-]+ [A-Za-z0-9+/=]+\Z")
 
 
-@dataclasses.dataclass(frozen=True)
-class Source:
+class Source(t.NamedTuple):
     """The machine to migrate. ``host_keys`` have the form ``type base64`` without a comment."""
 
     address: str
@@ -47,8 +39,7 @@ class Source:
     host_keys: tuple[str, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class Admin:
+class Admin(t.NamedTuple):
     """The address that moves. ``prefix`` and ``interface`` are ``None`` until the source has reported them."""
 
     address: str
@@ -57,8 +48,7 @@ class Admin:
     temporary_address: str
 
 
-@dataclasses.dataclass(frozen=True)
-class MigrationSpec:
+class MigrationSpec(t.NamedTuple):
     """The whole request. Times in seconds, ``bandwidth_limit`` in KiB per second (0: none), an empty ``disk_schema`` means the source's schema."""
 
     name: str
@@ -73,7 +63,7 @@ class MigrationSpec:
     pxe_from_source: bool
     quiesce: str
     services: tuple[str, ...]
-    containers: tuple[Container, ...]
+    containers: tuple[model_source.Container, ...]
     sync: str
     disk_schema: tuple[Partition, ...]
     bandwidth_limit: int
@@ -92,10 +82,7 @@ class MigrationSpec:
 
 
 def parse_spec(params: t.Mapping[str, t.Any]) -> MigrationSpec:
-    """Parse the request from a module's parameters (or the job file, which contains the same).
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse the request from a module's parameters (or the job file, which contains the same)."""
     vm = params.get("vm") or {}
     if not isinstance(vm, t.Mapping):
         raise InputError("is not a mapping.", "vm", "Write the master's VM details, e.g. {id: master, cpu: 2, ram: 2}.")
@@ -114,13 +101,13 @@ def parse_spec(params: t.Mapping[str, t.Any]) -> MigrationSpec:
         admin=admin,
         boot=choice(params.get("boot") or "image", BOOT, "boot"),
         pxe_from_source=bool(params.get("pxe_from_source")),
-        quiesce=parse_quiesce(params.get("quiesce")),
-        services=parse_services(params.get("services") or []),
-        containers=parse_containers(params.get("containers") or []),
+        quiesce=model_source.parse_quiesce(params.get("quiesce")),
+        services=model_source.parse_services(params.get("services") or []),
+        containers=model_source.parse_containers(params.get("containers") or []),
         sync=sync,
         disk_schema=_parse_disk_schema(params.get("disk_schema"), sync),
         bandwidth_limit=-(-parse_rate(params.get("bandwidth_limit"), "bandwidth_limit") // KIB),
-        excludes=parse_excludes(params.get("excludes") or []),
+        excludes=model_source.parse_excludes(params.get("excludes") or []),
         rehearse=params.get("rehearse") is not False,
         rehearse_timeout=number(params.get("rehearse_timeout"), boot_timeout, 10, 86400, "rehearse_timeout"),
         health_checks=parse_checks(params.get("health_checks") or []),

@@ -11,6 +11,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import MigrationSpec
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_excludes import excluded
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import Problem
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails
 
 # what happens to mounts that are not copied, by their reason; a mount with another reason stops the migration, unless it is excluded
@@ -36,15 +37,13 @@ def mount_warnings(source: t.Mapping[str, t.Any], excludes: t.Sequence[str]) -> 
     return warnings
 
 
-def mount_problems(source: t.Mapping[str, t.Any], excludes: t.Sequence[str]) -> list[tuple[str, str, str]]:
-    """Mounted file systems that cannot be copied and would be missing in the VM: message, hint, path."""
-    problems = []
+def mount_problems(source: t.Mapping[str, t.Any], excludes: t.Sequence[str]) -> t.Iterator[Problem]:
+    """Mounted file systems that cannot be copied and would be missing in the VM."""
     for each in source.get("foreign", []):
         if each.get("why", "network") not in _NOT_COPIED and not excluded(each["mount"], excludes):
             how = "cannot be read, so it would not be copied" if each["why"] == "unreadable" else "is of a type that cannot be copied"
             hint = f"Move its files to ext4, xfs or btrfs or unmount it on the source, or add {each['mount']} to excludes to leave it behind."
-            problems.append((f"{each['mount']} ({each['fstype']} from {each['device']}) {how}.", hint, "excludes"))
-    return problems
+            yield Problem(f"{each['mount']} ({each['fstype']} from {each['device']}) {how}.", hint, "excludes")
 
 
 def disk_warnings(source: t.Mapping[str, t.Any]) -> list[str]:

@@ -22,15 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.m
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_layout import space_problems
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.plan_raw_devices import raw_notes, raw_problems
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import MigrationSpec
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_notes import (
-    disk_warnings,
-    machine_warnings,
-    medium_problem,
-    mount_problems,
-    mount_warnings,
-    network_warnings,
-    stack,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request import plan_notes
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.plan_source import source_problems
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_excludes import excluded
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import TOOLS_PATH, Problem
@@ -99,8 +91,8 @@ def nics_of(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.Any]) -
     known = {mac for card in cards for mac in (card["mac"], card.get("worn")) if mac}
     links, stacked = source.get("interfaces", []), []
     # lower interfaces first: those on top of them mostly have the same MAC
-    for link in sorted(links, key=lambda each: len(stack(links, each["name"]))):
-        below = [nic for name in stack(links, link["name"])[1:] for nic in nics if nic.name == name]
+    for link in sorted(links, key=lambda each: len(plan_notes.stack(links, each["name"]))):
+        below = [nic for name in plan_notes.stack(links, link["name"])[1:] for nic in nics if nic.name == name]
         if link.get("kind") in STACKED and below and link.get("mac") and link["mac"] not in known:
             known.add(link["mac"])
             # two macvlans of one card cannot both have its MAC
@@ -128,7 +120,7 @@ def mac_warnings(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.An
 def cards_of(spec: MigrationSpec, source: t.Mapping[str, t.Any]) -> list[t.Mapping[str, t.Any]]:
     """The source's network cards, those that carry the admin address first."""
     links = source.get("interfaces", [])
-    below = stack(links, admin_interface(spec, source)[0])
+    below = plan_notes.stack(links, admin_interface(spec, source)[0])
     other = {each["name"] for each in source.get("other_media", [])}
     cards = [each for each in links if each.get("mac") and each.get("card", True) and each["name"] not in other]
     return sorted(cards, key=lambda each: below.index(each["name"]) if each["name"] in below else len(below))
@@ -142,7 +134,7 @@ def find_problems(
     :arg source: facts of the source, ``None`` if they could not be gathered yet.
     :arg host: facts of the destination, ``None`` if they could not be gathered yet.
     """
-    problems = _destination(spec, vm, layout, host) if host is not None else []
+    problems = list(_destination(spec, vm, layout, host)) if host is not None else []
     if source is not None:
         own = own_vm(vm, source)
         problems += [own] if own else []
@@ -174,145 +166,100 @@ def find_warnings(
     if source is None:
         return []
     excludes = spec.excludes if spec else ()
-    warnings = [*source.get("login", []), *mount_warnings(source, excludes)]
+    warnings = [*source.get("login", []), *plan_notes.mount_warnings(source, excludes)]
     for unit, state in source.get("services", {}).items():
         if state.get("load") == "loaded" and state.get("active") not in ("active", "activating"):
             warnings.append(f"{unit} is not running on the source; it is left as it is.")
     warnings += raw_notes(spec.disk_schema, spec.sync, source) if spec else []
-    found = disk_warnings({"filesystems": systems_of(source, excludes)}) + machine_warnings(tree or {}) + option_warnings(tree or {})
+    found = plan_notes.disk_warnings({"filesystems": systems_of(source, excludes)}) + plan_notes.machine_warnings(tree or {}) + option_warnings(tree or {})
     if spec and vm:
-        found += network_warnings(spec, vm, source) + mac_warnings(spec, vm, source, tree or {})
+        found += plan_notes.network_warnings(spec, vm, source) + mac_warnings(spec, vm, source, tree or {})
     return warnings + found
 
 
-def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.Any]) -> list[Problem]:
-    problems = []
+def _source(spec: MigrationSpec, layout: DiskLayout, source: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
     wanted = spec.source.machine_id
     if wanted and source.get("machine_id") != wanted:
-        problems.append(
-            Problem(
-                f"{spec.source.address} has the machine-id {source.get('machine_id')}, expected {wanted}: this is another machine.",
-                "Check which machine has the source's address; after a finished migration it is the VM.",
-                "source.machine_id",
-            )
-        )
+        message = f"{spec.source.address} has the machine-id {source.get('machine_id')}, expected {wanted}: this is another machine."
+        yield Problem(message, "Check which machine has the source's address; after a finished migration it is the VM.", "source.machine_id")
     missing = [tool for tool in SOURCE_TOOLS if not source.get("tools", {}).get(tool)]
     if missing:
-        problems.append(Problem(f"Programs are missing on the source: {', '.join(missing)}.", "Install them there."))
+        yield Problem(f"Programs are missing on the source: {', '.join(missing)}.", "Install them there.")
     name, _prefix = admin_interface(spec, source)
-    medium = medium_problem((spec.admin.address, spec.admin.temporary_address), name, source)
+    medium = plan_notes.medium_problem((spec.admin.address, spec.admin.temporary_address), name, source)
     if medium:
-        problems.append(Problem(*medium, "admin.address"))
+        yield Problem(*medium, "admin.address")
     elif name is None:
-        problems.append(
-            Problem(
-                f"No interface of the source has {spec.admin.address}.",
-                "Set the IPv4 address that clients of the master use, not a host name.",
-                "admin.address",
-            )
-        )
+        hint = "Set the IPv4 address that clients of the master use, not a host name."
+        yield Problem(f"No interface of the source has {spec.admin.address}.", hint, "admin.address")
     elif spec.admin.interface and spec.admin.interface != name:
-        problems.append(Problem(f"{spec.admin.address} is on {name}, not on {spec.admin.interface}.", "Correct or omit the interface.", "admin.interface"))
+        yield Problem(f"{spec.admin.address} is on {name}, not on {spec.admin.interface}.", "Correct or omit the interface.", "admin.interface")
     if name is not None and not source.get("address_files"):
-        problems.append(
-            Problem(
-                f"No network configuration file of the source contains {spec.admin.address}, so the source would take it again at its next boot.",
-                "Configure the address statically on the source (systemd-networkd, netplan, ifupdown, NetworkManager or ifcfg).",
-                "admin.address",
-            )
-        )
-    problems += [Problem(*each) for each in mount_problems(source, spec.excludes)]
+        message = f"No network configuration file of the source contains {spec.admin.address}, so the source would take it again at its next boot."
+        hint = "Configure the address statically on the source (systemd-networkd, netplan, ifupdown, NetworkManager or ifcfg)."
+        yield Problem(message, hint, "admin.address")
+    yield from plan_notes.mount_problems(source, spec.excludes)
     if any(each["fstype"] == "btrfs" for each in source.get("filesystems", [])) and not source.get("tools", {}).get(BTRFS_TOOL):
-        hint = "Install btrfs-progs there."
-        problems.append(Problem("The program btrfs is missing on the source; it is required to list subvolumes that are not mounted.", hint))
+        yield Problem("The program btrfs is missing on the source; it is required to list subvolumes that are not mounted.", "Install btrfs-progs there.")
     if not source.get("kernels"):
-        problems.append(Problem("The source has no kernel in /boot that a VM could boot.", "Install its distribution's kernel package there."))
+        yield Problem("The source has no kernel in /boot that a VM could boot.", "Install its distribution's kernel package there.")
     if not source.get("initramfs"):
-        problems.append(Problem("The source has neither update-initramfs nor dracut.", "Install initramfs-tools or dracut there."))
-    problems += _boot_loader(layout, source)
-    problems += [Problem(*each) for each in source_problems(spec.services, spec.containers, spec.quiesce, source)]
-    problems += [Problem(text, "Correct the device name or the size.", "disk_schema") for text in raw_problems(layout, source)]
-    too_small = space_problems(layout, filesystems_of(source, spec.excludes))
-    problems += [Problem(text, "Increase the size of the disk or the partition, or use excludes.", "disk_schema") for text in too_small]
-    return problems
+        yield Problem("The source has neither update-initramfs nor dracut.", "Install initramfs-tools or dracut there.")
+    yield from _boot_loader(layout, source)
+    yield from source_problems(spec.services, spec.containers, spec.quiesce, source)
+    for text in raw_problems(layout, source):
+        yield Problem(text, "Correct the device name or the size.", "disk_schema")
+    for text in space_problems(layout, filesystems_of(source, spec.excludes)):
+        yield Problem(text, "Increase the size of the disk or the partition, or use excludes.", "disk_schema")
 
 
-def _boot_loader(layout: DiskLayout, source: t.Mapping[str, t.Any]) -> list[Problem]:
+def _boot_loader(layout: DiskLayout, source: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
     grub = source.get("grub", {})
     if layout.firmware == BIOS and not (grub.get("install") and grub.get("i386_pc")):
         hint = "Install grub-pc-bin and grub2-common there, or give the VM boot_firmware: efi."
-        return [Problem("The source has no GRUB for BIOS firmware (grub-install and its i386-pc files).", hint)]
+        yield Problem("The source has no GRUB for BIOS firmware (grub-install and its i386-pc files).", hint)
     if layout.firmware == EFI and not (grub.get("install") and (grub.get("efi") or grub.get("shim"))):
         hint = "Install grub-efi-amd64-bin (Debian, Ubuntu) or grub2-efi-x64 and shim-x64 there, or give the VM boot_firmware: bios."
-        return [Problem("The source has no GRUB for UEFI firmware.", hint)]
-    return []
+        yield Problem("The source has no GRUB for UEFI firmware.", hint)
 
 
-def _destination(spec: MigrationSpec, vm: VmDetails, layout: DiskLayout, host: t.Mapping[str, t.Any]) -> list[Problem]:
-    problems = []
+def _destination(spec: MigrationSpec, vm: VmDetails, layout: DiskLayout, host: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
     needed = list(DESTINATION_TOOLS) + sorted({MKFS_TOOLS[each.fs] for each in layout.partitions if each.raw is None}) + ([ESP_TOOL] if layout.esp else [])
     missing = [tool for tool in needed if not host.get("tools", {}).get(tool)]
     if missing:
-        problems.append(
-            Problem(f"Programs are missing on the destination: {', '.join(missing)}.", "Install them, or use the role master_migrate, which does.", TOOLS_PATH)
-        )
+        hint = "Install them, or use the role master_migrate, which does."
+        yield Problem(f"Programs are missing on the destination: {', '.join(missing)}.", hint, TOOLS_PATH)
     unknown = sorted({each.fs for each in layout.partitions if each is not layout.esp} & set(host.get("unmountable", ())))
     if unknown:
-        problems.append(Problem(f"The destination's kernel cannot mount {', '.join(unknown)}.", "Use another file system in the disk schema.", "disk_schema"))
+        yield Problem(f"The destination's kernel cannot mount {', '.join(unknown)}.", "Use another file system in the disk schema.", "disk_schema")
     if layout.firmware == EFI and host.get("uefi") is False:
-        problems.append(Problem("The destination has no UEFI firmware for VMs.", "Install ovmf or edk2-ovmf, or apply the role virt_host.", TOOLS_PATH))
-    if not host.get("domain_exists"):
-        memory = vm.memory_mib * MIB
-        if host.get("memory_available", memory) < memory:
-            problems.append(
-                Problem(
-                    f"{vm.name} needs {size_text(memory)} of memory, the destination has {size_text(host['memory_available'])} available.",
-                    "Reduce the VM's memory, free memory, or choose another host.",
-                    "vm.ram",
-                )
-            )
-    elif host.get("domain_foreign"):
-        problems.append(
-            Problem(f"Another VM named {vm.name} already exists on the destination.", "Give the master's VM another name or id, or remove that VM.", "vm.name")
-        )
+        yield Problem("The destination has no UEFI firmware for VMs.", "Install ovmf or edk2-ovmf, or apply the role virt_host.", TOOLS_PATH)
+    memory = vm.memory_mib * MIB
+    if host.get("domain_foreign"):
+        hint = "Give the master's VM another name or id, or remove that VM."
+        yield Problem(f"Another VM named {vm.name} already exists on the destination.", hint, "vm.name")
+    elif not host.get("domain_exists") and host.get("memory_available", memory) < memory:
+        message = f"{vm.name} needs {size_text(memory)} of memory, the destination has {size_text(host['memory_available'])} available."
+        yield Problem(message, "Reduce the VM's memory, free memory, or choose another host.", "vm.ram")
     if not host.get("volume_exists") and host.get("pool_available") is not None and host["pool_available"] < layout.size:
-        problems.append(
-            Problem(
-                f"The disks need {size_text(layout.size)}, pool {spec.pool} has {size_text(host['pool_available'])} available.",
-                "Choose another pool or reduce the size of the disk.",
-                "vm.disks[0].size",
-            )
-        )
+        message = f"The disks need {size_text(layout.size)}, pool {spec.pool} has {size_text(host['pool_available'])} available."
+        yield Problem(message, "Choose another pool or reduce the size of the disk.", "vm.disks[0].size")
+    bridges = host.get("bridges", [])
     for index, nic in enumerate(vm.nics):
-        if nic.kernel_bridge and nic.kernel_bridge not in host.get("bridges", []):
-            problems.append(
-                Problem(
-                    f"The destination has no bridge {nic.bridge} (existing bridges: {', '.join(host.get('bridges', [])) or 'none'}).",
-                    "Apply the role virt_host first, or use another bridge.",
-                    f"vm.nics[{index}].bridge",
-                )
-            )
+        if nic.kernel_bridge and nic.kernel_bridge not in bridges:
+            message = f"The destination has no bridge {nic.bridge} (existing bridges: {', '.join(bridges) or 'none'})."
+            yield Problem(message, "Apply the role virt_host first, or use another bridge.", f"vm.nics[{index}].bridge")
     if spec.boot == "pxe" and "bootstrap" in host:
-        first = vm.nics[0]
-        bridge, vlan = first.bridge, first.vlan
-        problems += [Problem(*each) for each in plan_bootstrap.problems(host["bootstrap"], from_source=spec.pxe_from_source, bridge=bridge, vlan=vlan)]
+        yield from plan_bootstrap.problems(host["bootstrap"], vm.nics[0], from_source=spec.pxe_from_source)
     if host.get("temporary_taken"):
-        problems.append(
-            Problem(
-                f"{spec.admin.temporary_address} is already in use by {host['temporary_taken']}.", "Choose an unused address.", "admin.temporary_address"
-            )
-        )
-    return problems
+        message = f"{spec.admin.temporary_address} is already in use by {host['temporary_taken']}."
+        yield Problem(message, "Choose an unused address.", "admin.temporary_address")
 
 
-def _both(source: t.Mapping[str, t.Any], host: t.Mapping[str, t.Any]) -> list[Problem]:
-    problems = []
+def _both(source: t.Mapping[str, t.Any], host: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
     if source.get("arch") and host.get("arch") and source["arch"] != host["arch"]:
-        problems.append(
-            Problem(f"The architecture of the source is {source['arch']}, that of the destination {host['arch']}.", "Choose a host of the same architecture.")
-        )
+        message = f"The architecture of the source is {source['arch']}, that of the destination {host['arch']}."
+        yield Problem(message, "Choose a host of the same architecture.")
     if abs(float(source.get("clock_offset") or 0.0)) > 60:
-        problems.append(
-            Problem(f"The clocks of source and destination differ by {abs(source['clock_offset']):.0f} s.", "Synchronize both with a time server.")
-        )
-    return problems
+        message = f"The clocks of source and destination differ by {abs(source['clock_offset']):.0f} s."
+        yield Problem(message, "Synchronize both with a time server.")

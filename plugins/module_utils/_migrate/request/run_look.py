@@ -14,7 +14,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_journal_mirror, run_agent
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_state, run_agent
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import parse_containers, parse_excludes
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_journal, io_units
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
@@ -79,5 +79,5 @@ def look_at_source(
 
 def reports() -> list[dict[str, t.Any]]:
     """The last reports that this machine, as a source, received about its migrations."""
-    kept = io_journal_mirror.all_kept().values()
+    kept = io_state.kept_reports()
     return [{**report(Journal(**each["journal"])), "host": each["host"], "reported_at": utc(each["reported_at"])} for each in kept]

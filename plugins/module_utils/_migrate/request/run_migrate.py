@@ -24,13 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_hooks import Hook, parse_hooks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import STOP_AFTER, MigrationSpec, parse_spec
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import MigrationFailed, still_running, summary
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import (
-    filesystems_of,
-    find_problems,
-    find_warnings,
-    fixup_context,
-    own_vm,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request import plan_preflight
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.run_look import described
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import AGAIN
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything
@@ -46,37 +40,6 @@ _LOCK = "migration-start"
 _LOCK_TIMEOUT = 60.0
 # seconds in which a run that was prepared starts
 _STARTING = 120.0
-
-_JOB_KEYS = (
-    "name",
-    "cluster",
-    "uri",
-    "template",
-    "pool",
-    "vm",
-    "source",
-    "admin",
-    "boot",
-    "pxe_from_source",
-    "quiesce",
-    "services",
-    "containers",
-    "sync",
-    "disk_schema",
-    "bandwidth_limit",
-    "excludes",
-    "rehearse",
-    "rehearse_timeout",
-    "health_checks",
-    "hooks",
-    "preparation_timeout",
-    "max_passes",
-    "max_downtime",
-    "boot_timeout",
-    "lease_timeout",
-    "source_after",
-    "stop_after",
-)
 
 
 def migrate(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any]:
@@ -129,7 +92,6 @@ def _refuse_other_hooks(name: str, running: t.Mapping[str, t.Any], hooks: t.Sequ
 
     :arg running: the request of the worker.
     :arg hooks: those of another request, which is to wait for the worker; empty for any.
-    :raises RefusedError: a worker runs, with other hooks.
     """
     active = io_units.unit_active(io_units.unit_name(name))
     if active and hooks and tuple(hooks) != parse_hooks(running.get("hooks") or []):
@@ -153,10 +115,7 @@ def _starting(store: JournalStore) -> tuple[Hook, ...]:
 
 
 def _refuse_starting(store: JournalStore, hooks: t.Sequence[Hook]) -> None:
-    """Refuse to replace the hooks of a run that is about to start, whose key may be on the source already.
-
-    :raises RefusedError: it has other hooks.
-    """
+    """Refuse to replace the hooks of a run that is about to start, whose key may be on the source already."""
     starting = _starting(store)
     if starting and tuple(hooks) != starting:
         hint = f"Wait until it ends, or {_STARTING:.0f} s if it was interrupted; then run again."
@@ -183,7 +142,7 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     if not spec.source.host_keys:
         raise InputError("are required.", "source.host_keys", "Set the source's public host keys, or pass source_facts; unknown host keys are not trusted.")
     vm = vm_details(spec)
-    own = own_vm(vm, facts) if facts and not _in_pause(journal) else None
+    own = plan_preflight.own_vm(vm, facts) if facts and not _in_pause(journal) else None
     if own:
         # before anything is stored under this name here
         raise RefusedError(own.message, own.path, own.hint)
@@ -207,14 +166,11 @@ def _ensure_started(store: JournalStore, journal: Journal | None, given: t.Mappi
         if journal and journal.facts.pop(run_return.VM_DATA, None):
             store.write(journal)
         _refresh(store, journal, given)
-        _start(store, run_worker.MIGRATE, {key: given.get(key) for key in _JOB_KEYS})
+        _start(store, run_worker.MIGRATE, {key: given.get(key) for key in spec._fields})
 
 
 def _refuse_other_master(name: str, before: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> None:
-    """Refuse the migration of a second machine under a name that has a migration already: it would be reported as done, or written over the first.
-
-    :raises RefusedError: with the address of the first machine.
-    """
+    """Refuse the migration of a second machine under a name that has a migration already: it would be reported as done, or written over the first."""
     was, now = (str((each.get("admin") or {}).get("address") or "").partition("/")[0] for each in (before, given))
     if was and now and was != now and not _same_machine(before, given, unknown=False):
         raise RefusedError(
@@ -225,10 +181,7 @@ def _refuse_other_master(name: str, before: t.Mapping[str, t.Any], given: t.Mapp
 
 
 def _refuse_data_loss(name: str, journal: Journal | None, params: t.Mapping[str, t.Any]) -> None:
-    """Refuse to copy over the disk of a VM that served clients before it was rolled back, unless that is requested.
-
-    :raises RefusedError: with the disk.
-    """
+    """Refuse to copy over the disk of a VM that served clients before it was rolled back, unless that is requested."""
     disk = journal.facts.get(run_return.VM_DATA) if journal else None
     if disk and not params.get("discard_vm_data"):
         raise RefusedError(
@@ -245,10 +198,7 @@ def _same_machine(before: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any], *
 
 
 def _in_pause(journal: Journal | None) -> bool:
-    """Whether a run was interrupted while the services were stopped.
-
-    Such a run is finished or rolled back with the request it was started with.
-    """
+    """Whether a run was interrupted while the services were stopped: it is finished or rolled back with the request it was started with."""
     return journal is not None and journal.state in ("running", "failed") and any(phase in journal.phases for phase in PHASES[len(STOP_AFTER) :])
 
 
@@ -283,13 +233,13 @@ def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal:
     """Check mode: run preflight, and return the plan and the fix-ups as a diff."""
     vm = vm_details(spec)
     layout = layout_of(spec, vm, facts)
-    warnings = find_warnings(facts, spec, vm, (facts or {}).get("tree"))
+    warnings = plan_preflight.find_warnings(facts, spec, vm, (facts or {}).get("tree"))
     try:
         host = destination(spec, vm, facts)
     except BackendError as error:
         host = None
         warnings.append(f"The destination was not checked: {error}")
-    problems, lacking = model_problem.without_tools(find_problems(spec, vm, layout, facts, host))
+    problems, lacking = model_problem.without_tools(plan_preflight.find_problems(spec, vm, layout, facts, host))
     warnings += lacking
     if problems:
         raise FootprintError(model_problem.as_text(problems))
@@ -298,11 +248,11 @@ def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal:
         warnings.append("The source was not checked; pass source_facts to check it and to see the fix-ups.")
     else:
         tree = dict(facts.get("tree", {}))
-        changes = plan_fixups(tree, fixup_context(spec, vm, layout, facts, io_remote_source.key_marker(spec.name)))
+        changes = plan_fixups(tree, plan_preflight.fixup_context(spec, vm, layout, facts, io_remote_source.key_marker(spec.name)))
         result["diff"] = [{"prepared": fixups_diff(tree, changes)}]
         result["plan"] = {
             "phases": list(PHASES),
-            "bytes": sum(each.used for each in filesystems_of(facts, spec.excludes)) + sum(raw.size for _partition, raw in layout.raws),
+            "bytes": sum(each.used for each in plan_preflight.filesystems_of(facts, spec.excludes)) + sum(raw.size for _partition, raw in layout.raws),
             "services": facts.get("everything", []) if holds_everything(spec.services, spec.quiesce) else list(spec.services),
             "fixups": sorted(changes),
             "partitions": [
@@ -360,8 +310,6 @@ def _refuse_moved(journal: Journal) -> None:
     """Refuse to continue or roll back a migration whose VM is on another host.
 
     Its old copy here would be started as well; or the source would wait until the VM is off, for example for a restart, and then serve with the old data.
-
-    :raises RefusedError: with the host of the VM.
     """
     uuid = journal.facts.get("vm", {}).get("uuid")
     record = io_owner.away(uuid) if uuid else None

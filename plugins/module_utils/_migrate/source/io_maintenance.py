@@ -17,12 +17,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import rename, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_services import list_units
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import (
-    MAINTENANCE_TARGET,
-    maintenance_service,
-    maintenance_target,
-    units_to_keep,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import model_units
 
 SYSTEM = pathlib.Path("/etc/systemd/system")
 
@@ -46,15 +41,15 @@ def arm(name: str, argv: t.Sequence[str]) -> None:
     if _is_armed(link):
         return
     usual_link = os.readlink(link) if link.is_symlink() else None
-    write_atomic(SYSTEM / unit(name), maintenance_service(argv, usual_link, str(link)), mode=0o644)
-    write_atomic(SYSTEM / MAINTENANCE_TARGET, maintenance_target(unit(name), units_to_keep(list_units())), mode=0o644)
+    write_atomic(SYSTEM / unit(name), model_units.maintenance_service(argv, usual_link, str(link)), mode=0o644)
+    write_atomic(SYSTEM / model_units.MAINTENANCE_TARGET, model_units.maintenance_target(unit(name), model_units.units_to_keep(list_units())), mode=0o644)
     # the link is changed last: it puts the rest into effect
-    _point(link, str(SYSTEM / MAINTENANCE_TARGET))
+    _point(link, str(SYSTEM / model_units.MAINTENANCE_TARGET))
     run(["sync"])
 
 
 def _is_armed(link: pathlib.Path) -> bool:
-    return link.is_symlink() and os.path.basename(os.readlink(link)) == MAINTENANCE_TARGET
+    return link.is_symlink() and os.path.basename(os.readlink(link)) == model_units.MAINTENANCE_TARGET
 
 
 def disarm(name: str) -> None:
@@ -66,7 +61,7 @@ def disarm(name: str) -> None:
             _point(link, before)
         else:
             link.unlink()
-    for each in (SYSTEM / unit(name), SYSTEM / MAINTENANCE_TARGET):
+    for each in (SYSTEM / unit(name), SYSTEM / model_units.MAINTENANCE_TARGET):
         each.unlink(missing_ok=True)
 
 

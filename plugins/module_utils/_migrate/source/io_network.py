@@ -50,10 +50,7 @@ def drop(wanted: t.Container[str]) -> bool:
 
 
 def put(address: str, interface: str, *, needed: bool = True) -> None:
-    """Add an address with its prefix length to an interface; an existing one is kept.
-
-    :raises CommandError: it cannot be added, and is needed.
-    """
+    """Add an address with its prefix length to an interface, or keep an existing one; it may fail if it is not needed."""
     run(["ip", "address", "replace", address, "dev", interface], ok=(0,) if needed else range(256))
 
 

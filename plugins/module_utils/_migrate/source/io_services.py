@@ -17,16 +17,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import sync_path, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import ENGINES, Container
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import (
-    IN_A_SCOPE,
-    Unit,
-    is_carrier,
-    parse_units,
-    rest_target,
-    return_target,
-    units_to_stop,
-    user_service,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import model_units
 
 DROP_IN = "zz-reduced-footprint-held.conf"
 _DROP_IN_TEXT = (
@@ -50,16 +41,16 @@ def _nothing() -> None:
     """Check nothing."""
 
 
-def list_units() -> list[Unit]:
+def list_units() -> list[model_units.Unit]:
     """All loaded services, sockets, timers and paths."""
     kinds = "--type=service,socket,timer,path"
-    return parse_units(run(["systemctl", "list-units", "--all", "--full", "--plain", "--no-legend", "--no-pager", kinds]).stdout)
+    return model_units.parse_units(run(["systemctl", "list-units", "--all", "--full", "--plain", "--no-legend", "--no-pager", kinds]).stdout)
 
 
 def everything() -> list[str]:
     """The units that ``services: all`` stops."""
     units = list_units()
-    return units_to_stop(units, _needed([unit.name for unit in units if unit.active in _UP and is_carrier(unit.name)]))
+    return model_units.units_to_stop(units, _needed([unit.name for unit in units if unit.active in _UP and model_units.is_carrier(unit.name)]))
 
 
 def user_services() -> dict[str, list[str]]:
@@ -73,7 +64,7 @@ def user_services() -> dict[str, list[str]]:
     for path in PROC.glob("[0-9]*/cgroup") if users else ():
         # processes that end meanwhile
         with contextlib.suppress(OSError):
-            unit = user_service(path.read_text("utf-8", "replace"))
+            unit = model_units.user_service(path.read_text("utf-8", "replace"))
             if unit and unit[0] in users:
                 found.setdefault(users[unit[0]], set()).add(unit[1])
     return {name: sorted(units) for name, units in sorted(found.items())}
@@ -119,11 +110,10 @@ def stop(units: t.Sequence[str], *, together: bool, check: Check = _nothing) -> 
     """Hold units and stop them, in the order given or, with ``together``, in systemd's own.
 
     :arg check: called before each stop; its exception ends the stops.
-    :raises BackendError: one of them is still running.
     """
     check()
     if together and units:
-        write_atomic(TRANSIENT / _REST, rest_target(units), mode=0o644)
+        write_atomic(TRANSIENT / _REST, model_units.rest_target(units), mode=0o644)
     hold(TRANSIENT, units)
     if together and units:
         run(["systemctl", "start", _REST], timeout=600, ok=range(256))
@@ -146,7 +136,7 @@ def start(units: t.Sequence[str], *, together: bool) -> list[str]:
     :returns: the units that are not running afterwards.
     """
     if together and units:
-        write_atomic(TRANSIENT / _RETURN, return_target(units), mode=0o644)
+        write_atomic(TRANSIENT / _RETURN, model_units.return_target(units), mode=0o644)
         run(["systemctl", "daemon-reload"])
         _attempt(["systemctl", "start", _RETURN], 4 * _START)
         run(["systemctl", "stop", _RETURN], ok=range(256))
@@ -221,7 +211,6 @@ def stop_containers(containers: t.Sequence[Container], check: Check = _nothing) 
     """Stop containers in the order given.
 
     :arg check: called before each stop; its exception ends the stops.
-    :raises BackendError: one of them cannot be stopped.
     """
     for each in containers:
         check()
@@ -239,5 +228,5 @@ def stop_containers(containers: t.Sequence[Container], check: Check = _nothing) 
 def start_containers(containers: t.Sequence[Container]) -> list[str]:
     """Start containers in the order given; returns the names of those that are not running afterwards."""
     for each in containers:
-        _attempt([*IN_A_SCOPE, each.engine, "start", each.name], _START)
+        _attempt([*model_units.IN_A_SCOPE, each.engine, "start", each.name], _START)
     return [each.name for each in containers if container_state(each) != "running"]

@@ -13,13 +13,14 @@ import contextlib
 import fcntl
 import json
 import os
+import pathlib
 import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import run
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import SOURCE_STATE
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import SOURCE_REPORT, SOURCE_STATE
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import io_arp
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_maintenance, io_network, io_services
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_facts import read_text
@@ -32,6 +33,27 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_jo
 HOME = io_journal.SOURCE_HOME
 # seconds in which a network manager may still revert a changed address
 _SETTLE = 30.0
+
+
+def keep_report(name: str, report: t.Mapping[str, t.Any], home: pathlib.Path | None = None) -> None:
+    """Store the last report about a migration: for an operator if the destination host is lost, and for another destination."""
+    write_atomic(_report_file(name, home), json.dumps(SOURCE_REPORT.mark(report), indent=1, sort_keys=True) + "\n")
+
+
+def kept_report(name: str, home: pathlib.Path | None = None) -> dict[str, t.Any] | None:
+    """The last report, ``None`` if there never was one."""
+    path = _report_file(name, home)
+    text = read_text(str(path))
+    return SOURCE_REPORT.load(text, path) if text else None
+
+
+def kept_reports(home: pathlib.Path | None = None) -> list[dict[str, t.Any]]:
+    """The last reports of all migrations this machine was the source of."""
+    return [report for path in sorted((home or HOME).glob("*.journal")) for report in [kept_report(path.stem, home)] if report]
+
+
+def _report_file(name: str, home: pathlib.Path | None) -> pathlib.Path:
+    return (home or HOME) / f"{name}.journal"
 
 
 def boot_id() -> str:
@@ -126,7 +148,7 @@ class SourceState:
                     "services": units,
                     "together": together,
                     "running": io_services.up(units),
-                    "containers": [each.__dict__ for each in named if io_services.container_state(each) == "running"],
+                    "containers": [each._asdict() for each in named if io_services.container_state(each) == "running"],
                     "admin": dict(admin),
                     "stopped_at": time.time(),
                 }

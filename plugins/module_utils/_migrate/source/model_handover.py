@@ -32,16 +32,12 @@ GUARD = 0.7
 ASKED = "asked"
 FINAL = "final"
 
-# Next steps of a worker.
-ASK = "send hand_over"
-CONFIRM = "send confirm"
+# Next steps of a worker: the first three are commands to its source, WAIT until that answers.
+ASK = "hand_over"
+CONFIRM = "confirm"
+WAIT = "state"
 FINISH = "let clients in"
 BACK = "roll back"
-WAIT = "ask for the state until the source answers"
-
-# Commands of the worker to its source.
-HAND_OVER_COMMAND = "hand_over"
-CONFIRM_COMMAND = "confirm"
 
 # States in which the source has lent its address, and returns when its lease expires.
 LENT = (PARKED, HANDING_OVER)
@@ -57,9 +53,9 @@ AGAIN = 75
 
 def source_after(state: str, command: str) -> str:
     """The state of a source after a command of its worker."""
-    if command == HAND_OVER_COMMAND and state in LENT:
+    if command == ASK and state in LENT:
         return HANDING_OVER
-    if command == CONFIRM_COMMAND and state == HANDING_OVER:
+    if command == CONFIRM and state == HANDING_OVER:
         return HANDED_OVER
     return state
 
@@ -97,27 +93,15 @@ def next_step(source: str | None, said: str | None, vm_runs: bool, in_time: bool
 
 
 def stop_is_due(age: float, lease: float, part: float) -> bool:
-    """Whether a VM must be stopped whose source has not handed over.
-
-    :arg age: seconds since the last successful request to the source, including time the host was suspended.
-    :arg lease: in seconds.
-    :arg part: fraction of the lease, :data:`FENCE` or :data:`GUARD`.
-    """
+    """Whether a VM must be stopped: its source has not handed over, and has not answered for ``age`` seconds, this part of the lease."""
     return age >= lease * part
 
 
 def started_again(result: str, exit_code: str | None) -> bool:
-    """Whether systemd restarts a worker that has ended.
-
-    :arg result: ``SERVICE_RESULT``.
-    :arg exit_code: ``EXIT_STATUS`` of a worker that was not killed.
-    """
+    """Whether systemd restarts a worker that has ended, from ``SERVICE_RESULT`` and, if it was not killed, ``EXIT_STATUS``."""
     return result in _STARTED_AGAIN or (result == "exit-code" and exit_code == str(AGAIN))
 
 
 def worn_out(starts: t.Sequence[float], now: float) -> bool:
-    """Whether a worker was killed too often to be started again.
-
-    :arg starts: times of its starts since the last one that was not killed, including the current one.
-    """
+    """Whether a worker was killed too often to be started again, from the times of its starts since the last one that was not killed."""
     return len([each for each in starts if now - each <= KILLS_WITHIN]) > KILLS

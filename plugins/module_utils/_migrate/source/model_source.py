@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import ipaddress
 import re
 import typing as t
@@ -33,8 +32,7 @@ LONGEST_LEASE = 86400
 _CARRIERS = ("ssh", "sshd", "dbus", "dbus-broker", "systemd-networkd", "NetworkManager", "networking")
 
 
-@dataclasses.dataclass(frozen=True)
-class Container:
+class Container(t.NamedTuple):
     """One container of the source."""
 
     engine: str
@@ -42,10 +40,7 @@ class Container:
 
 
 def parse_quiesce(value: t.Any) -> str:
-    """Parse ``quiesce``; the default is :data:`STOP_SERVICES`.
-
-    :raises InputError: the value is not supported.
-    """
+    """Parse ``quiesce``; the default is :data:`STOP_SERVICES`."""
     if value is None or value == "":
         return STOP_SERVICES
     if value not in QUIESCE:
@@ -54,20 +49,14 @@ def parse_quiesce(value: t.Any) -> str:
 
 
 def parse_unit(value: t.Any, path: str) -> str:
-    """Parse the name of a systemd unit; ``.service`` is added if it has no suffix.
-
-    :raises InputError: the name is invalid.
-    """
+    """Parse the name of a systemd unit; ``.service`` is added if it has no suffix."""
     if not isinstance(value, str) or not _UNIT.match(value):
         raise InputError(f"{shown(value)} is not a valid unit name.", path, "Write the name of a systemd unit, e.g. mariadb or backup.timer.")
     return value if "." in value.rpartition("@")[2] and value.rsplit(".", 1)[1] in _UNIT_TYPES else f"{value}.service"
 
 
 def parse_services(value: t.Any) -> tuple[str, ...]:
-    """Parse unit names in the order in which they stop, or ``("all",)``.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse unit names in the order in which they stop, or ``("all",)``."""
     entries = [value] if isinstance(value, str) else value or []
     if not isinstance(entries, (list, tuple)):
         raise InputError(f"{shown(value)} is not a list.", "services", f"Name systemd units, or write {ALL}.")
@@ -90,10 +79,7 @@ def parse_services(value: t.Any) -> tuple[str, ...]:
 
 
 def parse_containers(value: t.Any) -> tuple[Container, ...]:
-    """Parse containers in the order in which they stop.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse containers in the order in which they stop."""
     if value is not None and not isinstance(value, (list, tuple)):
         raise InputError(f"{shown(value)} is not a list.", "containers", "Write e.g. [{engine: podman, name: web}].")
     found: list[Container] = []
@@ -115,10 +101,7 @@ def parse_containers(value: t.Any) -> tuple[Container, ...]:
 
 
 def parse_excludes(value: t.Any) -> tuple[str, ...]:
-    """Parse paths and patterns that are not copied.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Parse paths and patterns that are not copied."""
     if not isinstance(value, (list, tuple)):
         raise InputError(f"{shown(value)} is not a list.", "excludes", "Write e.g. [/var/cache/x/*].")
     for index, each in enumerate(value):
@@ -128,10 +111,7 @@ def parse_excludes(value: t.Any) -> tuple[str, ...]:
 
 
 def check_request(given: t.Mapping[str, t.Any]) -> None:
-    """Check the values that a virt host sends to its source: they become parts of files, commands and unit names there.
-
-    :raises InputError: with the path of the invalid value.
-    """
+    """Check the values that a virt host sends to its source: they become parts of files, commands and unit names there."""
     parse_services(given.get("services"))
     parse_containers(given.get("containers"))
     parse_quiesce(given.get("quiesce"))

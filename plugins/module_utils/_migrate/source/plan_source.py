@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import ALL, MAINTENANCE_BOOT, Container
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import IN_A_SCOPE, holds_everything
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_problem import Problem
 
 # Files of the migration itself on the source; they must not be active on the copy.
 SOURCE_OWN = (
@@ -49,41 +50,27 @@ def containers_of(source: t.Mapping[str, t.Any], *, everything: bool) -> list[di
     return named + [dict(each) for each in (source.get("running_containers", []) if everything else []) if dict(each) not in named]
 
 
-def source_problems(
-    services: t.Sequence[str], containers: t.Sequence[Container], quiesce: str, source: t.Mapping[str, t.Any]
-) -> list[tuple[str, str, str]]:
-    """Problems that prevent quiescing the source as requested: message, hint, path."""
-    problems = []
+def source_problems(services: t.Sequence[str], containers: t.Sequence[Container], quiesce: str, source: t.Mapping[str, t.Any]) -> t.Iterator[Problem]:
+    """Problems that prevent quiescing the source as requested."""
     for user, units in (source.get("user_services", {}) if holds_everything(services, quiesce) else {}).items():
         # systemd-logind starts them at every boot, and again as soon as they are held: they would also run on a source that is set aside
-        problems.append(
-            (
-                f"The user {user} of the source has services that run without a login, which would not be stopped: {', '.join(units)}.",
-                f"On the source, run loginctl disable-linger {user} and log the user out; after the migration, enable lingering in the VM.",
-                "services",
-            )
-        )
+        message = f"The user {user} of the source has services that run without a login, which would not be stopped: {', '.join(units)}."
+        hint = f"On the source, run loginctl disable-linger {user} and log the user out; after the migration, enable lingering in the VM."
+        yield Problem(message, hint, "services")
     for unit, state in source.get("services", {}).items():
         if state.get("load") != "loaded":
             # a single unknown name may be a misspelt all
             everything = "" if len(source["services"]) > 1 else f" To stop everything, write {ALL}."
-            problems.append((f"The source has no unit {unit}.", f"Correct the name; systemctl list-units on the source shows all.{everything}", "services"))
+            hint = f"Correct the name; systemctl list-units on the source shows all.{everything}"
+            yield Problem(f"The source has no unit {unit}.", hint, "services")
     known = {(each["engine"], each["name"]): each["state"] for each in source.get("containers", [])}
     for index, each in enumerate(containers):
         state = known.get((each.engine, each.name), "unknown")
         if state == "missing":
-            problems.append(
-                (
-                    f"The source has no {each.engine} container {each.name}.",
-                    f"Correct the name; {each.engine} ps --all on the source lists all.",
-                    f"containers[{index}]",
-                )
-            )
+            hint = f"Correct the name; {each.engine} ps --all on the source lists all."
+            yield Problem(f"The source has no {each.engine} container {each.name}.", hint, f"containers[{index}]")
         elif state == "no engine":
-            problems.append((f"{each.engine} is not installed on the source.", "Correct the engine, or remove the container.", f"containers[{index}].engine"))
+            yield Problem(f"{each.engine} is not installed on the source.", "Correct the engine, or remove the container.", f"containers[{index}].engine")
     if quiesce == MAINTENANCE_BOOT and source.get("asks_passphrase"):
-        volume = source["asks_passphrase"]
-        problems.append(
-            (f"maintenance_boot is not supported: the source requires the passphrase of {volume} at boot.", "Use quiesce: stop_services.", "quiesce")
-        )
-    return problems
+        message = f"maintenance_boot is not supported: the source requires the passphrase of {source['asks_passphrase']} at boot."
+        yield Problem(message, "Use quiesce: stop_services.", "quiesce")

@@ -28,16 +28,16 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.pl
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups_network import is_network_file, replace_address
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.rehearsal import io_inside
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.plan_preflight import BTRFS_TOOL, SOURCE_TOOLS
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_facts, io_journal_mirror, io_maintenance, io_services
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_state import HOME, SourceState, awaits_boot, boot_id
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import LENT
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_source import (
-    ALL,
-    MAINTENANCE_BOOT,
-    STOP_SERVICES,
-    Container,
-    check_request,
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_facts, io_maintenance, io_services, model_source
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.io_state import (
+    HOME,
+    SourceState,
+    awaits_boot,
+    boot_id,
+    keep_report,
+    kept_report,
 )
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import LENT
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import passphrase_volume, watch_service
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys, io_key_session, io_login, model_one_time_key
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import HANDED_OVER, QUIESCED, SERVING
@@ -55,7 +55,7 @@ _REBOOT_RETRY = 20.0
 def gather_facts(
     services: t.Sequence[str] = (),
     address: str | None = None,
-    containers: t.Sequence[Container] = (),
+    containers: t.Sequence[model_source.Container] = (),
     excludes: t.Sequence[str] = (),
     *,
     secrets: bool = False,
@@ -68,13 +68,13 @@ def gather_facts(
     :arg excludes: what is not copied.
     :arg secrets: return the configuration files unchanged; without it secrets are masked.
     """
-    named = [each for each in services if each != ALL]
+    named = [each for each in services if each != model_source.ALL]
     facts = io_facts.gather(named, (*SOURCE_TOOLS, BTRFS_TOOL), excludes)
     # what services: all would stop; check mode and master_source_info show it
     facts["everything"] = io_services.everything()
     facts["user_services"] = io_services.user_services()
-    facts["containers"] = [{**each.__dict__, "state": io_services.container_state(each)} for each in containers]
-    facts["running_containers"] = [each.__dict__ for each in io_services.running_containers()]
+    facts["containers"] = [{**each._asdict(), "state": io_services.container_state(each)} for each in containers]
+    facts["running_containers"] = [each._asdict() for each in io_services.running_containers()]
     facts["asks_passphrase"] = passphrase_volume(io_facts.read_text("/etc/crypttab") or "")
     # other scripts and units may contain secrets
     tree = {path: text for path, text in io_facts.read_tree(PATTERNS).items() if not is_script(path) or names_mac(text)}
@@ -240,31 +240,16 @@ def _request(state: SourceState, what: str) -> dict[str, t.Any]:
     return {"state": state.read()}
 
 
-def forget_key(marker: str, key: str | None = None) -> bool:
-    """Withdraw the one-time key of a migration."""
-    return io_authorized_keys.forget(marker, key)
-
-
-def leave(marker: str, key: str | None = None, *, power_off: bool) -> bool:
-    """Withdraw the key as the last command, and power the machine off a few seconds later.
-
-    The power-off is scheduled first, because no command can be sent once the key is withdrawn.
-    """
-    if power_off:
-        run(["systemd-run", "--quiet", "--collect", "--on-active=3", "--timer-property=AccuracySec=100ms", "systemctl", "poweroff"])
-    return forget_key(marker, key)
-
-
 def _quiesce(state: SourceState, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    containers = [Container(**each) for each in given.get("containers", ())]
-    quiesce = given.get("quiesce", STOP_SERVICES)
+    containers = [model_source.Container(**each) for each in given.get("containers", ())]
+    quiesce = given.get("quiesce", model_source.STOP_SERVICES)
     data = state.begin(given["services"], given["lease"], given["admin"], containers, quiesce, given.get("new_mark"))
     if awaits_boot(data):
         start_watch(state.name, afresh=True)
         return _request(state, "reboot")
     # the watch must run before the first service stops
     start_watch(state.name, afresh=True)
-    if data["state"] == QUIESCED and quiesce != MAINTENANCE_BOOT:
+    if data["state"] == QUIESCED and quiesce != model_source.MAINTENANCE_BOOT:
         state.stop_services()
     return {"state": data}
 
@@ -276,11 +261,11 @@ def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t
     """
     state = SourceState(name)
     if given.get("journal"):
-        io_journal_mirror.keep(name, given["journal"])
+        keep_report(name, given["journal"])
     if command == "mirror":
-        return {"kept": io_journal_mirror.kept(name), "state": state.read()}
+        return {"kept": kept_report(name), "state": state.read()}
     if command == "facts":
-        containers = [Container(**each) for each in given.get("containers", ())]
+        containers = [model_source.Container(**each) for each in given.get("containers", ())]
         facts = gather_facts(given.get("services", ()), given.get("address"), containers, given.get("excludes", ()), secrets=True)
         return {"facts": facts, "state": state.read()}
     if command == "state":
@@ -301,13 +286,16 @@ def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t
         run(given["command"], timeout=given["timeout"])
         return {}
     if command == "forget_key":
-        return {"changed": forget_key(given["marker"])}
+        return {"changed": io_authorized_keys.forget(given["marker"])}
     if command == "leave":
         if given.get("forget"):
             # the manifest only speeds up another attempt, and there will be none
             (HOME / f"{name}.manifest").unlink(missing_ok=True)
         io_authorized_keys.disallow(name)
-        return {"changed": leave(given["marker"], given.get("key"), power_off=bool(given.get("power_off")))}
+        if given.get("power_off"):
+            # scheduled first, because no command can be sent once the key is withdrawn
+            run(["systemd-run", "--quiet", "--collect", "--on-active=3", "--timer-property=AccuracySec=100ms", "systemctl", "poweroff"])
+        return {"changed": io_authorized_keys.forget(given["marker"], given.get("key"))}
     raise InputError(f"Unknown command {command!r} for the source's agent.")
 
 
@@ -330,7 +318,7 @@ def main(argv: t.Sequence[str]) -> int:
         if mark is not None and SourceState(name).read().get("mark") != mark:
             raise InputError(f"This machine is not the source of {name}: it is a copy of the source, or its state is lost.")
         known = {"mark": mark}
-        check_request(given)
+        model_source.check_request(given)
         sys.stdout.write(json.dumps({"ok": answer(command, name, given), **known}) + "\n")
         return 0
     except FootprintError as error:

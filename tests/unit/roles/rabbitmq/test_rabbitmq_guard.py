@@ -302,7 +302,7 @@ def test_a_paused_member_is_restarted_and_one_that_runs_alone_is_not(cluster: Cl
 
 
 class Starting:
-    """The guard of a member whose broker is starting, and the reasons why it was restarted."""
+    """The guard of a member whose broker is starting; a look after some seconds returns how often it was restarted until now."""
 
     def __init__(self, one: t.Any, monkeypatch: pytest.MonkeyPatch) -> None:
         self.one, self.done = one, list[str]()
@@ -311,7 +311,6 @@ class Starting:
         monkeypatch.setattr(one, "starting", lambda: True)
 
     def look(self, seconds: float) -> int:
-        """Look again after some seconds; returns how often it was restarted until now."""
         self.one.asked -= seconds
         self.one.stuck -= seconds if self.one.stuck else 0
         self.one.look()
@@ -338,7 +337,6 @@ def test_the_first_one_lets_another_start_that_may_know_the_outcome_of_a_transac
     monkeypatch.setattr(start.one, "tool", lambda *words: said[-1] if words[0] == "eval" else "")
     assert start.look(0) == 0 and start.look(10) == 0 and start.look(15) == 1
     assert cluster.why("rabbit@a") == "waiting for rabbit@b, which served last"
-    # it has given its votes back
     assert not cluster.why("rabbit@b") and cluster.members["rabbit@b"].first.exists()
     # the second one does not know it either: the third one
     cluster.members["rabbit@b"].undecided.touch()
@@ -357,7 +355,6 @@ def test_members_that_do_not_know_an_outcome_wait_for_one_that_may(cluster: Clus
     start = Starting(cluster.guards["rabbit@a"], monkeypatch)
     monkeypatch.setattr(start.one, "tool", lambda *unused: "starting")
     assert start.look(30) == 0 and start.look(30) == 0
-    # until it serves with the others
     cluster.active.add("rabbit@a")
     start.look(1)
     assert not cluster.members["rabbit@a"].undecided.exists()
@@ -397,8 +394,7 @@ def test_a_partitioned_member_is_restarted_at_the_second_look(cluster: Cluster, 
 
 @pytest.mark.parametrize(("code", "words"), [(0, ["restart", "kill"]), (1, ["restart"])])
 def test_a_member_is_killed_only_if_it_is_restarted(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, guard: t.Any, code: int, words: list[str]) -> None:
-    """While someone stops it, the request for the restart is refused."""
-    done: list[list[str]] = []
+    done = list[list[str]]()
     monkeypatch.setattr(guard.subprocess, "run", lambda argv, **unused: done.append(argv) or subprocess.CompletedProcess(argv, code))
     guard.Guard(cluster.members["rabbit@a"]).restart("paused")
     assert [argv[1] for argv in done] == words and all(argv[-1] == "x.service" for argv in done)

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pathlib
 
@@ -68,7 +67,7 @@ def test_what_others_created_meanwhile_is_neither_replaced_nor_removed(tmp_path,
 
 
 def test_a_base_image_that_arrived_with_another_vm_is_used_if_it_is_the_same(tmp_path):
-    base = dataclasses.replace(arrive(tmp_path, "file")[0], base=True)
+    base = arrive(tmp_path, "file")[0]._replace(base=True)
     pathlib.Path(base.path).write_text("moved", "utf-8")
     inode = os.stat(base.path).st_ino
     io_place.place([base], UUID)
@@ -103,7 +102,7 @@ def test_after_the_move_the_files_are_those_of_the_host(tmp_path):
 
 
 def test_base_images_and_the_state_of_devices(tmp_path):
-    (base, state) = (dataclasses.replace(item, **more) for item, more in zip(arrive(tmp_path, "file", "file"), ({"base": True}, {"carried": STATE})))
+    (base, state) = (item._replace(**more) for item, more in zip(arrive(tmp_path, "file", "file"), ({"base": True}, {"carried": STATE})))
     io_place.place([base, state], UUID)
     # libvirt has created it, in a live migration
     io_place.settle([state])

@@ -25,7 +25,7 @@ VM = {
     "persistent": True, "autostart": True, "rsync": "/usr/bin/rsync", "saved": False, "snapshots": False, "macs": ["52:54:00:00:00:01"],
     "memory": 1024, "arch": "x86_64", "machine": "q35", "emulator": "/usr/bin/qemu", "cpu_mode": "custom", "cpu_xml": "<cpu/>", "passed": [],
     "only_live": [], "changed": False, "bridges": ["br-admin"], "networks": ["net"], "links": [], "unfit": [], "pools": {POOL: "default"},
-    "items": [TOP.as_dict(), BASE.as_dict(), NVRAM.as_dict()], "sizes": {BASE.path: 100, TOP.path: 300}, "host": HOST,
+    "items": [TOP._asdict(), BASE._asdict(), NVRAM._asdict()], "sizes": {BASE.path: 100, TOP.path: 300}, "host": HOST,
 }
 THERE = {
     "name": "metal3", "arch": "x86_64", "state": None, "owns": False, "tools": {"rsync": "/r", "qemu-img": "/q"}, "memory_available": 4096,

@@ -26,7 +26,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage import io_pool_mounts
 from tests.support.records import TAKEN, away, use_folder
 
-ITEMS = [Item("/pool/c1", "file").as_dict(), Item("/pool/images/base", "file", True).as_dict()]
+ITEMS = [Item("/pool/c1", "file")._asdict(), Item("/pool/images/base", "file", True)._asdict()]
 VM = {"uuid": "u", "uri": "qemu:///system", "name": "c1", "autostart": True, "host": {"name": "metal1"}, "items": ITEMS, "pools": {"/pool": "vms"}}
 THERE = {"paths": ["/pool/c1"], "layers": [], "snapshots": False, "saved": False}
 SPEC = {"id": "c1", "cluster": "lab", "destination": {"name": "metal2", "host": "192.0.2.12"}}

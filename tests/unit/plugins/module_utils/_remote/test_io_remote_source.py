@@ -16,7 +16,7 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import io_blocks
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_hooks
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_hooks import Hook
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest_wire, io_remote_source, io_rsync
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import RemoteSource
@@ -104,9 +104,9 @@ case "$*" in *"run master"*) cat >/dev/null; echo ran >>{noted}; {answer};; *) c
     if lost:
         source.addresses.append("192.0.2.4")
         with pytest.raises(BackendError, match="The hook before quiesce on the source failed"):
-            run_hooks.run_hooks(context, "quiesce", "before")
+            run_worker.run_hooks(context, "quiesce", "before")
     else:
-        run_hooks.run_hooks(context, "quiesce", "before")
+        run_worker.run_hooks(context, "quiesce", "before")
     assert noted.read_text().split() == ["ran"] * runs and source.address == "192.0.2.3"
 
 

@@ -234,7 +234,7 @@ def test_one_function_makes_the_path():
     files = [path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".yml")]
     assert {path.name for path in files if "standby-copies" in path.read_text("utf-8")} == {"io_copies.py"}
     text = (ROOT / "plugins/module_utils/_standby/io_copies.py").read_text("utf-8")
-    # in store_path, and for the list of all
+    # for a VM, and for the list of all
     assert text.count("home or HOME") == 2
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import dataclasses
 import pathlib
 import shutil
 import types
@@ -141,7 +140,7 @@ def fixture_disk(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Cop
     monkeypatch.setattr(io_copies.CopyStore, "layers", staticmethod(lambda path: []))
     monkeypatch.setattr(io_copies.CopyStore, "digests", lambda *_unused: [b""])
     nvram = base64.b64encode(b"variables").decode("ascii")
-    copy = dataclasses.replace(COPY, disks=(it,), files={str(tmp_path / "nvram" / "m_VARS.fd"): nvram})
+    copy = COPY._replace(disks=(it,), files={str(tmp_path / "nvram" / "m_VARS.fd"): nvram})
     received(tmp_path, monkeypatch, copy)
     return it
 
@@ -334,7 +333,7 @@ def test_the_removal_of_the_old_vm_is_completed_after_a_kill(keep: bool, tmp_pat
 def test_the_disk_of_the_lost_server_on_shared_storage_is_not_to_be_removed(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = tmp_path / "m.qcow2"
     disk.write_bytes(b"newer than the copy")
-    copy = dataclasses.replace(COPY, disks=(CopyDisk("vda", str(disk), "qcow2", 1, str(tmp_path / "copy")),))
+    copy = COPY._replace(disks=(CopyDisk("vda", str(disk), "qcow2", 1, str(tmp_path / "copy")),))
     with pytest.raises(RefusedError) as refused:
         run_start._refuse_obstacles(copy, None)
     assert "shares its storage with metal1, it is the disk itself: do not remove it" in str(refused.value)

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_info import NodeInfoRequest, read_node
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_info import read_node
 from tests.support.node_host import GIB, LXC, QEMU, Host, record
 from tests.support.records import away
 
@@ -33,7 +33,7 @@ def host():
 
 
 def read(host):
-    return read_node(NodeInfoRequest(), backend=host)
+    return read_node(backend=host)
 
 
 def test_a_node(host):

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+import types
 
 import pytest
 
@@ -28,20 +28,20 @@ TAKEN = FoundNetwork("taken", "u", "nat", "virbr0", True, True)
 
 
 def run(backend, check_mode=False, **changes):
-    return prepare_node(dataclasses.replace(REQUEST, **changes), check_mode=check_mode, backend=backend)
+    return types.SimpleNamespace(**prepare_node(REQUEST._replace(**changes), check_mode=check_mode, backend=backend))
 
 
 def checked(backend, **changes):
-    return check_node(dataclasses.replace(REQUEST, **changes), backend=backend)
+    return check_node(REQUEST._replace(**changes), backend=backend)
 
 
 def test_first_run_second_run(backend):
-    first = run(backend).as_dict()
+    first = vars(run(backend))
     assert first["changed"] and first["actions"] == ["define pool default", "record"]
     assert backend.pools == {"default": ["/pool", True, True]}
     # free memory, free space and the time of a proof move on; nothing of that is a change
     backend.free -= GIB
-    second = run(backend).as_dict()
+    second = vars(run(backend))
     assert not second["changed"] and second["actions"] == [] and second["diff"] == []
 
 
@@ -185,7 +185,7 @@ def test_damaged_record_is_replaced(backend):
 def test_secrets_are_hidden(backend):
     vms = [dict(VM, password="sesame")]
     result = run(backend, vms=vms)
-    assert "sesame" not in backend.text + str(result.as_dict())
+    assert "sesame" not in backend.text + str(result)
     assert hidden_values(vms) == hidden_values(json.dumps(vms)) == {"sesame"}
     assert hidden_values("{no json") == set()
 

@@ -9,12 +9,11 @@ The driver's domains, pools and networks are made up and end with the process; i
 
 from __future__ import annotations
 
-import dataclasses
 
 import libvirt
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_info import InfoBackend, NodeInfoRequest, read_node
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_info import read_node
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.run_node import NodeBackend, NodeRequest, prepare_node
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.run_removal import RemovalBackend, RemovalRequest, remove_node
 
@@ -37,7 +36,7 @@ class Leaving(RemovalBackend):
     moved = staticmethod(dict)
 
 
-class Looking(InfoBackend):
+class Looking(NodeBackend):
     """The real one, on such a host."""
 
     moved = staticmethod(dict)
@@ -79,14 +78,14 @@ def test_a_node_comes_and_goes(connection, tmp_path):
         facts_file=str(facts),
     )
     made = ["define pool first", "define pool second", "define pool fast", "define network br-admin", "record"]
-    assert prepare_node(request, check_mode=True, backend=Here()).actions == made and not facts.exists()
-    assert prepare_node(request, check_mode=False, backend=Here()).actions == made
-    assert prepare_node(request, check_mode=False, backend=Here()).actions == []
+    assert prepare_node(request, check_mode=True, backend=Here())["actions"] == made and not facts.exists()
+    assert prepare_node(request, check_mode=False, backend=Here())["actions"] == made
+    assert prepare_node(request, check_mode=False, backend=Here())["actions"] == []
 
     add(connection, "c1", "lab", "no", tmp_path / "second/c1.img")
     add(connection, "kept", "lab", "yes", tmp_path / "first/kept.img")
     add(connection, "theirs", "other", "no", "/elsewhere/theirs.img")
-    node, warnings = read_node(NodeInfoRequest(URI, NO_CONTAINERS, str(facts)), backend=Looking())
+    node, warnings = read_node(URI, NO_CONTAINERS, str(facts), backend=Looking())
     assert warnings == [] and {name for name, pool in node["pools"].items() if pool["ours"]} == {"first", "second", "fast"}
     assert [(vm["name"], vm["owner"]) for vm in node["vms"]] == [
         ("c1", "cluster lab"),
@@ -98,7 +97,7 @@ def test_a_node_comes_and_goes(connection, tmp_path):
 
     removal = RemovalRequest(name="metal1", cluster="lab", roles=["virt"], uri=URI, container_uri=NO_CONTAINERS, facts_file=str(facts), remove_vms=True)
     assert remove_node(removal, check_mode=False, backend=Leaving()).refusal.path == "confirm"
-    removal = dataclasses.replace(removal, confirm="metal1")
+    removal = removal._replace(confirm="metal1")
     foreseen = remove_node(removal, check_mode=True, backend=Leaving())
     assert facts.exists() and len(connection.listAllDomains()) == 4
     real = remove_node(removal, check_mode=False, backend=Leaving())
@@ -109,7 +108,7 @@ def test_a_node_comes_and_goes(connection, tmp_path):
     assert sorted(pool.name() for pool in connection.listAllStoragePools()) == ["default-pool", "first"]
     assert [network.name() for network in connection.listAllNetworks()] == ["default"]
     assert not facts.exists()
-    assert remove_node(dataclasses.replace(removal, confirm=None), check_mode=False, backend=Leaving()).actions == []
+    assert remove_node(removal._replace(confirm=None), check_mode=False, backend=Leaving()).actions == []
 
 
 def test_without_remove_vms_they_run_on_and_do_not_come_back(connection, tmp_path):

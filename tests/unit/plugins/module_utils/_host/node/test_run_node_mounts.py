@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+import types
 
 import pytest
 
@@ -24,7 +24,7 @@ def backend():
 
 
 def run(backend, check_mode=False, **changes):
-    return prepare_node(dataclasses.replace(REQUEST, **changes), check_mode=check_mode, backend=backend)
+    return types.SimpleNamespace(**prepare_node(REQUEST._replace(**changes), check_mode=check_mode, backend=backend))
 
 
 def test_a_pool_whose_file_system_is_not_mounted_is_refused_before_its_folder_is_made(backend):

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 
 import pytest
 
@@ -108,7 +107,7 @@ def test_instances_of_the_cloud_are_refused_unless_they_are_left():
     error = refusal("metal1", plan, POLICY, "metal1", [])
     assert error.path == "leave_instances" and "instance web of the project shop (instance-00000001, running)" in error.message
     assert "compute service set --disable metal1" in error.hint
-    assert refusal("metal1", plan, dataclasses.replace(POLICY, leave_instances=True), "metal1", []) is None
+    assert refusal("metal1", plan, POLICY._replace(leave_instances=True), "metal1", []) is None
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 
 import pytest
@@ -37,7 +36,7 @@ def host():
 
 
 def run(host, check_mode=False, **changes):
-    return remove_node(dataclasses.replace(REQUEST, **changes), check_mode=check_mode, backend=host)
+    return remove_node(REQUEST._replace(**changes), check_mode=check_mode, backend=host)
 
 
 ALL = ["remove box", "remove c1", "network br-admin", "pool fast", "forget"]

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 
 import pytest
 
@@ -38,7 +37,7 @@ def units(**states):
         found[name] = Unit(name, "loaded", "active", "enabled", STARTED)
     for name, changes in states.items():
         name = name.replace("_", ".").replace("libvirt.guests", "libvirt-guests")
-        found[name] = dataclasses.replace(found[name], **changes)
+        found[name] = found[name]._replace(**changes)
     return found
 
 
@@ -48,7 +47,7 @@ def modular(**changes):
         if not name.startswith(("libvirtd", "virtlxcd")):
             found[name] = Unit(name, "loaded", "active", "enabled", STARTED)
     for name, change in changes.items():
-        found[name.replace("_", ".")] = dataclasses.replace(found[name.replace("_", ".")], **change)
+        found[name.replace("_", ".")] = found[name.replace("_", ".")]._replace(**change)
     return found
 
 
@@ -59,7 +58,7 @@ def host(**changes):
         files={**files, **changes.pop("files", {})}, folders={}, units=units(), limits={LIMIT: 128}, memory_kib=8 * 1024**2, default_page_kib=2048,
         pages={2048: PagesFound(0, 0), 1024**2: PagesFound(0, 0)}, modules={}, kvm=Kvm(), users=frozenset({"ann"}),
     )  # fmt: skip
-    return dataclasses.replace(whole, **changes)
+    return whole._replace(**changes)
 
 
 def actions(plan):
@@ -74,8 +73,8 @@ def brought(found, plan):
             files.pop(step.path, None)
             if step.text is not None:
                 files[step.path] = FileFound(step.text, STARTED + 1)
-    later = {name: dataclasses.replace(unit, started=STARTED + 2) for name, unit in found.units.items()}
-    return dataclasses.replace(found, files=files, units=later)
+    later = {name: unit._replace(started=STARTED + 2) for name, unit in found.units.items()}
+    return found._replace(files=files, units=later)
 
 
 def test_a_host_that_is_as_wanted_is_left_alone():
@@ -170,7 +169,7 @@ def test_kvm_comes_back_when_it_works_again():
     settings = parse_settings({"mask_broken_kvm": True})
     hidden = brought(host(kvm=BROKEN), plan_host(settings, host(kvm=BROKEN)))
     assert actions(plan_host(settings, hidden)) == []
-    repaired = dataclasses.replace(hidden, kvm=Kvm(device=True, usable=True, hidden=True))
+    repaired = hidden._replace(kvm=Kvm(device=True, usable=True, hidden=True))
     assert actions(plan_host(settings, repaired)) == [f"remove {HIDE_KVM}", f"remove {DROP_IN}", "reload systemd units", "restart"]
 
 
@@ -242,7 +241,7 @@ def test_huge_pages_now_with_the_host_and_where_libvirt_looks():
     assert "w /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages - - - - 512\n" in texts[plan_files.HUGE_PAGES]
     assert "Where=/dev/hugepages1G\n" in texts[mount] and "pagesize=1048576K" in texts[mount]
     assert "Wants=dev-hugepages1G.mount\n" in texts[DROP_IN]
-    given = dataclasses.replace(brought(found, plan), pages={2048: PagesFound(512, 512), 1024**2: PagesFound(2, 2)})
+    given = brought(found, plan)._replace(pages={2048: PagesFound(512, 512), 1024**2: PagesFound(2, 2)})
     assert actions(plan_host(settings, given)) == []
     # no longer wanted: given back, and nothing of it stays
     back = actions(plan_host(parse_settings({}), given))
@@ -254,7 +253,7 @@ def test_huge_pages_now_with_the_host_and_where_libvirt_looks():
 
 def test_failed_pages_are_reported_and_not_requested_again():
     settings = parse_settings({"huge_pages": [{"size": "2 MiB", "count": 512}]})
-    tried = dataclasses.replace(brought(host(), plan_host(settings, host())), pages={2048: PagesFound(37, 37, tried=512)})
+    tried = brought(host(), plan_host(settings, host()))._replace(pages={2048: PagesFound(37, 37, tried=512)})
     plan = plan_host(settings, tried)
     assert actions(plan) == []
     assert "37 of 512 huge pages of 2 MiB" in plan.restart_required[0]
@@ -328,7 +327,7 @@ HOOK = {"/etc/reduced.footprint/vms/.present": ("", 0o644), "/etc/libvirt/hooks/
 
 
 def test_libvirt_looks_for_a_new_hook_and_is_otherwise_not_restarted():
-    settings = dataclasses.replace(parse_settings({}), hook=HOOK)
+    settings = parse_settings({})._replace(hook=HOOK)
     plan = plan_host(settings, host())
     assert plan.restart and not plan.daemon_files and [step.path for step in plan.steps if isinstance(step, WriteFile)] == list(HOOK)
     for written, restart in ((STARTED - 1, False), (STARTED + 1, True)):

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import types
 
 import pytest
 
@@ -12,7 +13,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._host.settings import plan_files, run_settings
 from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.model_settings import FileFound, PagesFound, Unit, WriteFile
 from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.plan_settings import unit_names
-from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.run_settings import hidden_values, set_host
+from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.run_settings import hidden_values
 
 
 class FakeHost:
@@ -121,6 +122,10 @@ WISH = {
     "huge_pages": [{"size": "2 MiB", "count": 8}],
     "mask_broken_kvm": True,
 }
+
+
+def set_host(*given, **more):
+    return types.SimpleNamespace(**run_settings.set_host(*given, **more))
 
 
 @pytest.fixture(autouse=True)

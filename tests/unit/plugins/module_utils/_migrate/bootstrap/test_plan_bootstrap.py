@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import types
 import uuid
 
 import pytest
@@ -23,7 +24,7 @@ HOST = {
 
 
 def said(*, from_source=False, bridge="br-admin", vlan=None, **host):
-    return plan_bootstrap.problems({**HOST, **host}, from_source=from_source, bridge=bridge, vlan=vlan)
+    return list(plan_bootstrap.problems({**HOST, **host}, types.SimpleNamespace(bridge=bridge, vlan=vlan), from_source=from_source))
 
 
 def test_a_fit_host_has_no_problem():

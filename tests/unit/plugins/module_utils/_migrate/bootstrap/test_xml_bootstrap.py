@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 
 import pytest
 
@@ -94,12 +93,12 @@ def test_it_has_one_card_and_nothing_that_belongs_to_others(made):
 
 
 def test_machine_on_a_network_that_others_reach_has_no_disks_and_no_keys():
-    shared = dataclasses.replace(MACHINE, bridge="br-admin", disks={}, seed=None)
+    shared = MACHINE._replace(bridge="br-admin", disks={}, seed=None)
     made = parse(xml_bootstrap.bootstrap_xml(VM, shared))
     assert made.find("devices/interface/source").get("bridge") == "br-admin" and made.findall("devices/disk") == []
     for part in ({"disks": MACHINE.disks}, {"seed": MACHINE.seed}):
         with pytest.raises(ValueError, match="no disks and no keys"):
-            xml_bootstrap.bootstrap_xml(VM, dataclasses.replace(shared, **part))
+            xml_bootstrap.bootstrap_xml(VM, shared._replace(**part))
 
 
 @pytest.mark.parametrize(

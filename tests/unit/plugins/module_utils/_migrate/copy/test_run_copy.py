@@ -13,7 +13,8 @@ import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_tree import Tree
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import run_copy
-from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_pool_space, io_rsync
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request import plan_preflight
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_rsync
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
 
 MIB = 1 << 20
@@ -111,7 +112,7 @@ def test_full_pool_is_reported(context, monkeypatch):
         raise CommandError(["rsync"], 11, "rsync: write failed: Input/output error (5)")
 
     monkeypatch.setattr(io_rsync, "pull", fail)
-    monkeypatch.setattr(io_pool_space, "_LITTLE", 1 << 62)
+    monkeypatch.setattr(io_rsync, "_LITTLE", 1 << 62)
     with pytest.raises(BackendError, match="pool with the copy's disk is full"):
         run_copy.copy_pass(context, "live", tolerate_vanished=True)
 
@@ -121,7 +122,7 @@ def test_text_that_a_login_prints_is_a_problem_before_anything_is_copied(context
     context.source = types.SimpleNamespace(ask=lambda *unused: facts, printed="Welcome to laptop")
     context.spec = types.SimpleNamespace(services=(), containers=(), excludes=(), admin=types.SimpleNamespace(address="192.0.2.2"))
     context.vm = None
-    for name, value in (("layout_of", None), ("find_problems", []), ("destination", {})):
-        monkeypatch.setattr(run_copy, name, lambda *unused, value=value: value)
+    for module, name, value in ((run_copy, "layout_of", None), (plan_preflight, "find_problems", []), (run_copy, "destination", {})):
+        monkeypatch.setattr(module, name, lambda *unused, value=value: value)
     with pytest.raises(FootprintError, match="prints text before the output of a command: 'Welcome to laptop'"):
         run_copy.preflight(context)

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import types
 
 import pytest
@@ -177,7 +176,7 @@ def test_only_a_source_that_handed_over_is_retired(world):
 
 def test_a_shutdown_is_noted_before_it_is_asked_for(world, monkeypatch):
     world.source.state = None
-    run_commit.leave(world, power_off=True)
+    run_commit.leave(world, power_off=True, forget=True)
     assert world.store.read().facts["source"]["off"] and "may still be" in world.journal.warnings[0]
 
 
@@ -283,7 +282,7 @@ def test_the_source_is_known_by_a_mark_that_its_copy_has_not(world, monkeypatch)
 
 def test_a_slow_source_is_waited_for_as_long_as_its_lease_allows(world, monkeypatch):
     """Its answers take 25 s, and it leaves the admin address after 100 s."""
-    world.spec = dataclasses.replace(world.spec, lease_timeout=300)
+    world.spec = world.spec._replace(lease_timeout=300)
     now, timeouts = [0.0], []
 
     def ask(command, given=None, timeout=60):

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request import run_look
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_journal_mirror
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_state
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
 
@@ -23,7 +23,7 @@ def fixture_store(tmp_path, monkeypatch):
     monkeypatch.setattr(run_look, "JournalStore", functools.partial(JournalStore, home=tmp_path))
     monkeypatch.setattr(run_look.io_units, "unit_active", lambda unit: True)
     monkeypatch.setattr(run_look, "_POLL", 0.01)
-    monkeypatch.setattr(io_journal_mirror, "HOME", tmp_path / "source")
+    monkeypatch.setattr(io_state, "HOME", tmp_path / "source")
     store = JournalStore("master", tmp_path)
     store.write(Journal("master", state="running", phase="precopy"))
     return store
@@ -60,7 +60,7 @@ def test_a_source_returns_the_reports_it_received(store):
     assert run_look.reports() == []
     journal = {**Journal("master", state="running", phase="quiesce").__dict__}
     for name in ("master", "other"):
-        io_journal_mirror.keep(name, {"journal": {**journal, "name": name}, "host": "metal1", "host_id": "1", "reported_at": 5.0})
+        io_state.keep_report(name, {"journal": {**journal, "name": name}, "host": "metal1", "host_id": "1", "reported_at": 5.0})
     migration, other = run_look.reports()
     assert (migration["name"], other["name"]) == ("master", "other")
     assert (migration["host"], migration["reported_at"], migration["phase"], migration["state"]) == ("metal1", "1970-01-01T00:00:05Z", "quiesce", "running")

@@ -47,7 +47,7 @@ def test_problems_name_their_path():
 
 def test_services_that_run_without_a_login_are_a_problem_if_everything_stops():
     source = {"user_services": {"ann": ["web.service", "libpod-1.scope"]}}
-    assert plan_source.source_problems(["mariadb.service"], [], "stop_services", source) == []
+    assert list(plan_source.source_problems(["mariadb.service"], [], "stop_services", source)) == []
     for services, quiesce in ((["all"], "stop_services"), (["mariadb.service"], "maintenance_boot")):
         ((message, hint, path),) = plan_source.source_problems(services, [], quiesce, source)
         assert "ann" in message and "web.service, libpod-1.scope" in message and "disable-linger ann" in hint and path == "services"

@@ -11,7 +11,7 @@ import types
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_key
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_commit
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_authorized_keys
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
@@ -33,7 +33,7 @@ class Source:
 
 @pytest.fixture(name="context")
 def fixture_context(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_key.run_jobs, "_PAUSE", 0.0)
+    monkeypatch.setattr(run_commit.run_jobs, "_PAUSE", 0.0)
     store = JournalStore("master", tmp_path)
     store.directory.mkdir(parents=True)
     for name in (*FILES, "journal.json"):
@@ -47,10 +47,10 @@ def fixture_context(tmp_path, monkeypatch):
 @pytest.mark.parametrize("state", ["failed", "done", "stopped", "rolled_back", "retired", "running"])
 def test_it_is_withdrawn_at_every_ending(context, state):
     context.journal.state = state
-    run_key.at_end(context)
+    run_commit.leave_at_end(context)
     assert context.source.asked == [("leave", "m-master")] and context.left() == ["journal.json"]
     # a worker that has already withdrawn it sends no request
-    run_key.at_end(context)
+    run_commit.leave_at_end(context)
     assert len(context.source.asked) == 1
 
 
@@ -66,21 +66,21 @@ def test_another_hosts_key_of_the_same_name_is_left_alone(tmp_path, monkeypatch)
 
 def test_a_run_that_left_something_under_way_keeps_it_for_the_next(context):
     context.journal.phases = {"quiesce": {"state": "failed"}}
-    run_key.at_end(context)
+    run_commit.leave_at_end(context)
     assert context.source.asked == [] and "id_ed25519" in context.left()
     context.journal.state = "rolled_back"
-    run_key.at_end(context)
+    run_commit.leave_at_end(context)
     assert context.left() == ["journal.json"]
 
 
 def test_a_source_that_is_away_for_a_moment_is_asked_again(context):
     context.source = Source(2)
-    run_key.at_end(context)
+    run_commit.leave_at_end(context)
     assert len(context.source.asked) == 3 and context.journal.warnings == [] and context.left() == ["journal.json"]
 
 
 def test_unreachable_source_keeps_an_unusable_line(context):
     context.source = Source(99)
-    run_key.at_end(context)
+    run_commit.leave_at_end(context)
     assert context.left() == ["journal.json"]
     assert "ends in m-master" in context.journal.warnings[0] and "expires" in context.journal.warnings[0]
