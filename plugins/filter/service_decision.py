@@ -28,10 +28,11 @@ options:
   decision:
     description:
       - V(fetched_from) lists the members from which backups are fetched, V(keystone_keys) finds the member whose Fernet keys the others get, V(ovn_database)
-        the members that create or join the databases, V(rabbitmq) the member that must start first, V(same_authority) compares two certificate authorities.
+        the members that create or join the databases, V(rabbitmq) the member that must start first, V(same_authority) compares two certificate authorities,
+        V(settled) lists the services of OpenStack for which nothing is left to do.
     type: str
     required: true
-    choices: [fetched_from, keystone_keys, ovn_database, rabbitmq, same_authority]
+    choices: [fetched_from, keystone_keys, ovn_database, rabbitmq, same_authority, settled]
 """
 
 EXAMPLES = r"""
@@ -103,4 +104,5 @@ FilterModule = decision_module(
     ovn_database=ovn_database,
     rabbitmq=rabbitmq,
     same_authority=imported("_certificate.run_certificate", "same_authority"),
+    settled=imported("_service.plan_settled", "settled"),
 )

@@ -123,7 +123,8 @@ controlplane:
           keepalived logged for each instance as C(vrrp), the listeners at the held addresses as C(fronts), and C(frontends) with their
           servers and the one in use. V(witness) has the addresses of the
           database C(members), those it is C(connected) to, the longest C(round_trip_seconds) to one of these, C(null) if unknown, and what
-          that C(distance) costs as text, empty up to 2 ms. V(memcached) and V(keystone) have their C(version).
+          that C(distance) costs as text, empty up to 2 ms. V(memcached) and V(keystone) have their C(version), the services of OpenStack
+          C(apis), why each is unhealthy, and C(drained), units to which load balancers send no new requests.
       type: dict
       sample:
         memcached:

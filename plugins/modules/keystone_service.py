@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: keystone_service
-short_description: Create the account and the endpoints of a service in keystone
+short_description: Create the accounts and the endpoints of services in keystone
 version_added: 1.0.0
 description:
-  - Creates or updates the account of a service with its roles, its entry in the catalog and its endpoints, over keystone's API.
-  - The password is verified by logging in, and set if it is not valid. One run makes all changes, and needs no Python library on the host.
+  - Creates or updates the accounts of services with their roles, their entries in the catalog and their endpoints, over keystone's API.
+  - Each password is verified by logging in, and set if it is not valid. One run makes all changes, and needs no Python library on the host.
 extends_documentation_fragment:
   - reduced.footprint.attributes.changes
 options:
@@ -31,40 +31,46 @@ options:
     description: Project of the administrator.
     type: str
     default: admin
-  name:
-    description: Name of the account and of the service.
-    type: str
+  services:
+    description: Services, each with its account.
+    type: list
+    elements: dict
     required: true
-  password:
-    description: Password of the account.
-    type: str
-    required: true
+    suboptions:
+      name:
+        description: Name of the account and of the service.
+        type: str
+        required: true
+      password:
+        description: Password of the account.
+        type: str
+        required: true
+      roles:
+        description: Roles of the account in O(project).
+        type: list
+        elements: str
+        default: [admin, service]
+      type:
+        description: Type of the service in the catalog, for example V(image). Without it only the account is created.
+        type: str
+      description:
+        description: Description of the service in the catalog.
+        type: str
+        default: ""
+      public_url:
+        description: URL of the service for clients. Required with O(services[].type).
+        type: str
+      internal_url:
+        description: URL of the service for other services. Defaults to O(services[].public_url).
+        type: str
   project:
     description: Project of the accounts of services. It is created if it does not exist.
     type: str
     default: service
-  roles:
-    description: Roles of the account in that project.
-    type: list
-    elements: str
-    default: [admin, service]
-  type:
-    description: Type of the service in the catalog, for example V(image). Without it only the account is created.
-    type: str
-  description:
-    description: Description of the service in the catalog.
-    type: str
-    default: ""
   region:
     description: Region of the endpoints.
     type: str
     default: RegionOne
-  public_url:
-    description: URL of the service for clients.
-    type: str
-  internal_url:
-    description: URL of the service for other services. Defaults to O(public_url).
-    type: str
   wait_timeout:
     description: Maximum number of seconds to wait for a keystone that is starting.
     type: int
@@ -76,10 +82,11 @@ EXAMPLES = r"""
   reduced.footprint.keystone_service:
     url: "http://{{ ansible_host }}:5000/v3"
     admin_password: "{{ lookup('reduced.footprint.secret', 'keystone/admin') }}"
-    name: glance
-    type: image
-    password: "{{ lookup('reduced.footprint.secret', 'glance/service') }}"
-    public_url: https://192.0.2.20:9292
+    services:
+      - name: glance
+        type: image
+        password: "{{ lookup('reduced.footprint.secret', 'glance/service') }}"
+        public_url: https://192.0.2.20:9292
   run_once: true
 """
 
@@ -97,7 +104,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_changes import Changes
 from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
 from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_bootstrap import local_keystone
-from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_catalog import Catalog, ensure, wanted
+from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_catalog import Catalog, ensure_all, wanted
 
 
 def main() -> None:
@@ -108,25 +115,33 @@ def main() -> None:
             "admin_username": {"type": "str", "default": "admin"},
             "admin_password": {"type": "str", "required": True, "no_log": True},
             "admin_project": {"type": "str", "default": "admin"},
-            "name": {"type": "str", "required": True},
-            "password": {"type": "str", "required": True, "no_log": True},
+            "services": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "password": {"type": "str", "required": True, "no_log": True},
+                    "roles": {"type": "list", "elements": "str", "default": ["admin", "service"]},
+                    "type": {"type": "str"},
+                    "description": {"type": "str", "default": ""},
+                    "public_url": {"type": "str"},
+                    "internal_url": {"type": "str"},
+                },
+                "required_by": {"type": ["public_url"]},
+            },
             "project": {"type": "str", "default": "service"},
-            "roles": {"type": "list", "elements": "str", "default": ["admin", "service"]},
-            "type": {"type": "str"},
-            "description": {"type": "str", "default": ""},
             "region": {"type": "str", "default": "RegionOne"},
-            "public_url": {"type": "str"},
-            "internal_url": {"type": "str"},
             "wait_timeout": {"type": "int", "default": 60},
         },
-        required_by={"type": ["public_url"]},
         supports_check_mode=True,
     )
     given = module.params
     keystone = local_keystone(given["url"])
     login = (given["admin_username"], given["admin_password"], given["admin_project"])
     options = {"check_mode": module.check_mode, "wait_timeout": given["wait_timeout"]}
-    answer(module, lambda: Changes(ensure(wanted(given), given["password"], lambda: Catalog(keystone, login), **options)).as_result())
+    accounts = [(wanted({**given, **one}), one["password"]) for one in given["services"]]
+    answer(module, lambda: Changes(ensure_all(accounts, lambda: Catalog(keystone, login), **options)).as_result())
 
 
 if __name__ == "__main__":

@@ -124,6 +124,65 @@ def test_what_deploys_a_service_without_differences(tmp_path: pathlib.Path, sett
     assert ("changed=2" in output) != settled, output
 
 
+@pytest.mark.parametrize(
+    ("changes", "settled"),
+    [
+        ({}, "shop bakery"),
+        ({"service_files metal2 check": {"changed": True, "actions": ["restart shop.service"]}}, ""),
+        ({"galera_schema metal1 check": {"changed": True, "actions": ["set the password of shop@%"]}}, ""),
+        ({"keystone_service metal1 check": {"failed": True, "msg": "no answer"}}, ""),
+        ({"controlplane_info metal2": {"controlplane": {"services": {"shop": {"problems": ["503"]}, "bakery": "healthy"}}}}, "bakery"),
+    ],
+)
+def test_one_call_of_each_module_compares_all_services(tmp_path: pathlib.Path, changes: dict[str, t.Any], settled: str) -> None:
+    control = ControlNode(tmp_path, "galera_info", "galera_schema", "rabbitmq_schema", "keystone_service", "service_files", "controlplane_info")
+    there = {"__packages_there": {"dpkg": "1.22"}}
+    control.more = {host: {**HERE, **there, "ansible_host": address} for host, address in (("metal1", "192.0.2.11"), ("metal2", "192.0.2.12"))}
+    control.answers["galera_info metal1"] = {"galera": {"running": True, "standalone": False, "certificate_names": ["192.0.2.20"]}}
+    for host in ("metal1", "metal2"):
+        control.answers[f"service_files {host} check"] = {"changed": False, "actions": []}
+        control.answers[f"controlplane_info {host}"] = {"controlplane": {"services": {"shop": "healthy", "bakery": "healthy"}}}
+    for name in ("galera_schema", "rabbitmq_schema", "keystone_service"):
+        control.answers[f"{name} metal1 check"] = {"changed": False, "actions": []}
+    control.answers.update(changes)
+    healthy = {"problems": [], "facts": {"drained": []}}
+    text = json.dumps(control.answers).replace('"healthy"', json.dumps(healthy))
+    control.answers = json.loads(text)
+    queues = {"vhost": "shop", "user": "shop", "password": "q"}
+    tasks = []
+    for name in ("shop", "bakery"):
+        keys = {"database": {"names": [name], "user": name, "password": "p"}, "account": {"name": name, "password": "p"}, "rabbitmq": queues}
+        task = service(name, **keys)
+        task["ansible.builtin.include_role"]["tasks_from"] = "wanted"
+        tasks.append(task)
+    tasks.append({"ansible.builtin.include_role": {"name": "reduced.footprint.openstack_service", "tasks_from": "settled"}})
+    tasks.append({"ansible.builtin.debug": {"msg": "settled: {{ __openstack_service_settled_names | join(' ') }}."}})
+
+    code, output = control.play(tasks, "virt", "-e", json.dumps({"__openstack_service_rabbitmq_urls": ["amqp://192.0.2.20:5672"]}), **GIVEN)
+    assert code == 0 and output.count(f"settled: {settled}.") == 2 and "changed=0" in output, output
+    calls = control.calls()
+    assert not [call for call in calls if not call["check"] and call["name"] not in ("galera_info", "controlplane_info")]
+    assert len(control.calls("service_files")) == 2 and len(control.calls("galera_info")) == 1
+    found = {call["name"]: call["arguments"] for call in calls}
+    if not changes:
+        assert len(calls) == 8
+        assert found["galera_schema"]["databases"] == ["shop", "bakery"] and [one["require_tls"] for one in found["galera_schema"]["users"]] == [True] * 2
+        assert [one["name"] for one in found["keystone_service"]["services"]] == ["shop", "bakery"]
+        paths = [one["path"] for one in found["service_files"]["files"]]
+        assert len(paths) == len(set(paths)) and len([path for path in paths if path.endswith(".schema")]) == 2
+
+
+def test_services_that_a_member_lacks_are_not_compared(tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path)
+    control.more = {host: {**HERE, "ansible_host": address} for host, address in (("metal1", "192.0.2.11"), ("metal2", "192.0.2.12"))}
+    tasks = [service("shop", packages=["dpkg", "missing"]), {"ansible.builtin.include_role": {"name": "reduced.footprint.openstack_service"}}]
+    for task, name in zip(tasks, ("wanted", "settled")):
+        task["ansible.builtin.include_role"]["tasks_from"] = name
+    tasks.append({"ansible.builtin.debug": {"msg": "settled: {{ __openstack_service_settled_names | join(' ') }}."}})
+    code, output = control.play(tasks, "virt", **GIVEN)
+    assert code == 0 and output.count("settled: .") == 2 and not control.calls(), output
+
+
 class _Healthy(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)

@@ -144,6 +144,11 @@ def http_problem(address: str, port: int, path: str, timeout: float = 5) -> str:
         connection.close()
 
 
+def drained(units: t.Iterable[str], folder: str = "/run") -> list[str]:
+    """Return the units of APIs that answer load balancers with 404, because the file of a drain is there."""
+    return [unit for unit in units if os.path.exists(f"{folder}/footprint-{unit.rpartition('.')[0]}.drain")]
+
+
 def _any_certificate() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

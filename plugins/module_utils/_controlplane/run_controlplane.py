@@ -136,12 +136,12 @@ class Host:
         return None
 
     def _openstack(self, name: str) -> dict[str, t.Any]:
-        """Return for each API why it is not healthy, empty if it is."""
+        """Return for each API why it is not healthy, empty if it is, and which units are drained."""
         apis = {}
         for api in OPENSTACK[name].apis:
             address, port = self._listens((api.unit or OPENSTACK[name].units[0],), api.default_port)
             apis[api.name] = io_listeners.http_problem(address, port, api.health, self.timeout) if address else "no listener"
-        return {"apis": apis}
+        return {"apis": apis, "drained": io_listeners.drained(OPENSTACK[name].units)}
 
     def _listens(self, units: t.Sequence[str], port: int) -> tuple[str | None, int]:
         """Return the address and port at which a unit listens, other than at a virtual address.

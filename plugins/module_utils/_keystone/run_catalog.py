@@ -84,9 +84,8 @@ class Catalog:
         self._call("PATCH" if old else "POST", "/endpoints" + (f"/{old[0]['id']}" if old else ""), body)
 
 
-def ensure(
-    account: ServiceAccount,
-    password: str,
+def ensure_all(
+    accounts: t.Sequence[tuple[ServiceAccount, str]],
     connect: t.Callable[[], Catalog],
     *,
     check_mode: bool,
@@ -95,14 +94,22 @@ def ensure(
 ) -> tuple[str, ...]:
     """Change what differs and return it; in check mode only return it.
 
+    :arg accounts: each with its password.
     :arg connect: logs in as the administrator.
     :arg wait_timeout: seconds to wait for a keystone that is starting.
     :raises BackendError: keystone does not answer, refuses the administrator, or still differs afterwards.
     """
     catalog = _connected(connect, check_mode, wait_timeout, sleep)
+    done: dict[str, None] = {}
+    for account, password in accounts:
+        done.update(dict.fromkeys(_ensure(catalog, account, password, check_mode)))
+    return tuple(done)
+
+
+def _ensure(catalog: Catalog | None, account: ServiceAccount, password: str, check_mode: bool) -> list[str]:
     if catalog is None:
         # keystone does not exist before the first run: everything would be created
-        return tuple(step.text for step in steps(account, CatalogSeen()))
+        return [step.text for step in steps(account, CatalogSeen())]
     seen = catalog.look(account, password)
     found = steps(account, seen)
     done = [step.text for step in found]
@@ -114,7 +121,7 @@ def ensure(
             raise BackendError(f"keystone accepted this, but it had no effect: {found[0].text}.", hint="Check `journalctl -u keystone` on the host.")
         done += [step.text for step in left if step.text not in done]
         found = left
-    return tuple(done)
+    return done
 
 
 def _connected(connect: t.Callable[[], Catalog], check_mode: bool, wait_timeout: float, sleep: t.Callable[[float], None]) -> Catalog | None:

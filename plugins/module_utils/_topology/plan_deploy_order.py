@@ -14,7 +14,9 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_openstack import OPENSTACK
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import (
+    BUILT_IN,
     CONTROLLER,
     SYSTEM_MEMORY,
     WITNESS,
@@ -49,6 +51,8 @@ class Step:
             "once": self.once is not None,
             "marker": f"{environment}.{self.name.replace('/', '.')}" if self.once else "",
             "check": self.service.check and self.once is None,
+            # its role can compare what it needs with all others of its kind
+            "compared": self.service.name in OPENSTACK and self.service.role == BUILT_IN[self.service.name].role and self.once is None,
         }
 
 

@@ -158,6 +158,11 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         lambda found: not found["ok"] and found["source"] == "metal1" and "needs 1" in found["why"][0],
     ),
     "controlplane_decision rolling_restart": (LOOKS, (MEMBERS, "restart", "galera"), lambda found: not found["ok"] and found["why"]),
+    "service_decision settled": (
+        {"c1": {"members": {"nova": ["c1"]}, "health": {"nova": {"problems": [], "facts": {"drained": []}}}, "compared": [{"actions": []}]}},
+        (),
+        lambda found: found == ["nova"],
+    ),
     "service_decision same_authority": (AUTHORITY, ("",), lambda found: found is True),
     "controlplane_decision replace_server": (
         {"name": "metal1"},

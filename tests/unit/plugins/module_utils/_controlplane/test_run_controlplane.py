@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import typing as t
 
 import pytest
@@ -159,7 +160,7 @@ def test_an_api_is_asked_at_the_port_of_its_unit(own: t.Any, address: str, port:
     monkeypatch.setattr(io_listeners, "http_problem", lambda *call: asked.setdefault(call[2], []).append(call[:2]) or "")
     host = Host(1)
     host.units(("nova",))
-    assert host.facts("nova") == {"apis": {"nova": "", "nova_metadata": "", "novncproxy": ""}}
+    assert host.facts("nova") == {"apis": {"nova": "", "nova_metadata": "", "novncproxy": ""}, "drained": []}
     assert asked["/healthcheck/database"][0] == (address, port)
 
 
@@ -180,6 +181,11 @@ def test_a_unit_does_not_run_the_installed_version(state: str, since: str | None
     own = {"mariadb.service": {**unit(), "state": state, "since": since, "path": "/usr/lib/systemd/system/mariadb.service"}}
     found = looked(FakeHost({"galera": {"units": own, "facts": None}}), services=("galera",), packages=True)
     assert found["services"]["galera"]["units"]["mariadb.service"]["stale"] == stale
+
+
+def test_units_that_a_restart_has_drained(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "footprint-nova-api.drain").write_text("", "utf-8")
+    assert io_listeners.drained(OPENSTACK["nova"].units, str(tmp_path)) == ["nova-api.service"]
 
 
 @pytest.mark.parametrize("name", sorted(OPENSTACK))

@@ -13,7 +13,7 @@ import urllib.parse
 import pytest
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._keystone.io_keystone import NotAnswering
-from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_catalog import Catalog, ensure, wanted
+from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_catalog import Catalog, ensure_all, wanted
 
 RAW = {"name": "glance", "type": "image", "description": "Images", "region": "one", "public_url": "https://192.0.2.20:9292", "project": "service"}
 WANTED = wanted({**RAW, "roles": ["admin", "service"]})
@@ -74,7 +74,7 @@ class Identity:
 
 
 def run(identity: Identity, password: str = "pw", check_mode: bool = False, account: t.Any = WANTED) -> tuple[str, ...]:
-    return ensure(account, password, lambda: Catalog(t.cast(t.Any, identity), LOGIN), check_mode=check_mode)
+    return ensure_all([(account, password)], lambda: Catalog(t.cast(t.Any, identity), LOGIN), check_mode=check_mode)
 
 
 def test_everything_is_created_once() -> None:
@@ -110,6 +110,21 @@ def test_account_without_entries_in_the_catalog() -> None:
     assert not identity.kinds["services"] and identity.kinds["users"]
 
 
+def test_several_accounts_with_one_login() -> None:
+    identity, logins = Identity(), []
+    accounts = [(WANTED, "pw"), (wanted({**RAW, "name": "nova", "type": "compute", "roles": ["service"]}), "other")]
+
+    def connect() -> Catalog:
+        logins.append(1)
+        return Catalog(t.cast(t.Any, identity), LOGIN)
+
+    found = ensure_all(accounts, connect, check_mode=False)
+    assert found.count("create the project service") == 1 and len(logins) == 1
+    assert {one["name"] for one in identity.kinds["users"]} == {"glance", "nova"} and identity.passwords["nova"] == "other"
+    identity.passwords["nova"] = "changed"
+    assert ensure_all(accounts, connect, check_mode=True) == ("set the password of nova",)
+
+
 def test_change_without_effect_is_an_error() -> None:
     identity = Identity()
     identity.deaf = True
@@ -119,7 +134,7 @@ def test_change_without_effect_is_an_error() -> None:
 
 def test_wrong_password_of_the_administrator() -> None:
     with pytest.raises(BackendError, match="password of admin is not valid"):
-        ensure(WANTED, "pw", lambda: Catalog(t.cast(t.Any, Identity()), ("admin", "no", "admin")), check_mode=False)
+        ensure_all([(WANTED, "pw")], lambda: Catalog(t.cast(t.Any, Identity()), ("admin", "no", "admin")), check_mode=False)
 
 
 def test_waits_for_keystone_but_not_in_check_mode() -> None:
@@ -131,10 +146,10 @@ def test_waits_for_keystone_but_not_in_check_mode() -> None:
             raise answers.pop()
         return Catalog(t.cast(t.Any, identity), LOGIN)
 
-    assert ensure(WANTED, "pw", connect, check_mode=True)[0] == "create the project service"
-    assert ensure(WANTED, "pw", connect, check_mode=False, sleep=lambda seconds: None)
+    assert ensure_all([(WANTED, "pw")], connect, check_mode=True)[0] == "create the project service"
+    assert ensure_all([(WANTED, "pw")], connect, check_mode=False, sleep=lambda seconds: None)
     with pytest.raises(NotAnswering):
-        ensure(WANTED, "pw", lambda: (unused for unused in ()).throw(NotAnswering("no")), check_mode=False, wait_timeout=2, sleep=lambda seconds: None)
+        ensure_all([(WANTED, "pw")], lambda: (unused for unused in ()).throw(NotAnswering("no")), check_mode=False, wait_timeout=2, sleep=lambda seconds: None)
 
 
 def test_names_are_part_of_the_query_whatever_their_characters() -> None:
