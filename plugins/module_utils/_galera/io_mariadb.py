@@ -26,6 +26,8 @@ _POSITION = re.compile(r"--wsrep[_-]start[_-]position=([0-9a-f-]{36}):(-?[0-9]+)
 _PROGRAMS = ("/usr/sbin/mariadbd", "/usr/libexec/mariadbd", "/usr/sbin/mysqld")
 #: The guard's program and the file with the members, which the role galera installs.
 _GUARD = ("/usr/local/lib/reduced.footprint/galera_guard.py", "/usr/local/lib/reduced.footprint/galera_members.json")
+#: See ``galera_report.py`` of the role.
+_INCOMPLETE = pathlib.Path("/var/lib/footprint-galera/incomplete")
 _GUARD_RECORD = pathlib.Path("/var/lib/footprint-galera/kept.json")
 _UPGRADERS = frozenset(("mysql_upgrade", "mariadb-upgrade", "debian-start"))
 _JOURNAL_HINT = "Check `journalctl -u {unit}` on the host."
@@ -134,8 +136,11 @@ class MariaDb:
         return tuple(entry.name for entry in entries if entry.is_dir() and entry.name not in _SYSTEM_DATABASES and not entry.name.startswith((".", "#")))
 
     def receiving(self) -> bool:
-        """Return whether a copy of another member's data is incomplete: ``wsrep_sst_mariabackup`` empties the data directory after it has made this one."""
-        return (self.datadir / ".sst").is_dir()
+        """Return whether the data of this server lack a part of what another member sends; their position, if any, is not that of the data.
+
+        ``wsrep_sst_mariabackup`` empties the data directory after it has made the folder.
+        """
+        return (self.datadir / ".sst").is_dir() or _INCOMPLETE.exists()
 
     def aside(self) -> tuple[str, ...]:
         """Return the directories with the data of this server if it has none, because an interrupted run has set it aside; see ``run_data``."""

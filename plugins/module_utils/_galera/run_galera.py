@@ -120,7 +120,7 @@ def look(database: MariaDb, wait_timeout: float = 0, recover: bool = True, sleep
         position = _position(database, unit, facts["seqno"])
         if position:
             facts.update(cluster_uuid=position[0], seqno=position[1])
-    if facts["cluster_uuid"] == NO_UUID:
+    if facts["cluster_uuid"] == NO_UUID or (not wsrep and database.receiving()):
         # a member without a position that receives the cluster's databases has no others
         facts.update(cluster_uuid=None, seqno=-1, databases=[] if wsrep or database.receiving() else facts["databases"])
     return facts

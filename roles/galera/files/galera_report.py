@@ -31,6 +31,9 @@ VIEW, OLD_VIEW = "gvwstate.dat", "gvwstate.dat.last"
 KEPT = pathlib.Path("/var/lib/footprint-galera/kept.json")
 #: Id of the own node since its server was isolated; the server does not show this option.
 ISOLATED = pathlib.Path("/run/footprint-galera/isolated.json")
+#: Exists while the data of this host lack changes below their position: the server left the cluster before the transfer of the state was complete. The position
+#: that it saves then is that of the cluster. It starts without one, and receives a copy.
+INCOMPLETE = pathlib.Path("/var/lib/footprint-galera/incomplete")
 NO_UUID = "00000000-0000-0000-0000-000000000000"
 UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 POSITION = re.compile(rf"--wsrep[_-]start[_-]position=({UUID}):(-?[0-9]+)")
@@ -183,6 +186,8 @@ class Observer:
         self.status: dict[str, str] = {}
         #: Whether the server is starting the cluster.
         self.bootstraps = False
+        #: Whether the process of the server was ever ready; ``None`` for one that was started before this program.
+        self.served: bool | None = None
         try:
             self.names, self.caught_up = galera_return.read_kept(text_of(KEPT))
         except OSError:
@@ -220,14 +225,18 @@ class Observer:
         position = number(status.get("wsrep_last_committed"))
         before, self.drained = self.drained, position if applied and not primary else None
         if ready:
+            self.served = True
+            INCOMPLETE.unlink(missing_ok=True)
             self._keep(view, applied and status.get("wsrep_local_state_comment") == "Synced")
+        elif not connected and self.served is False and not INCOMPLETE.exists():
+            write(INCOMPLETE, position)
         uuid = status.get("wsrep_local_state_uuid")
         return galera_return.Report(
             self.name,
             "running",
             primary=primary,
             ready=ready,
-            uuid=None if uuid in ("", NO_UUID) else uuid,
+            uuid=None if uuid in ("", NO_UUID) or INCOMPLETE.exists() else uuid,
             position=position if primary or before == self.drained else None,
             joined=True,
             # a server that left the cluster is connected to no other, either
@@ -244,12 +253,13 @@ class Observer:
         state, pid = unit.get("ActiveState"), number(unit.get("MainPID")) or 0
         if state not in ("activating", "inactive", "failed"):
             return None
+        self.served = False
         saved = dict(re.findall(r"(?m)^(uuid|seqno): *(\S+)", text_of(DATA / "grastate.dat")))
         line = text_of(pathlib.Path(f"/proc/{pid}/cmdline")).replace("\0", " ") if pid else ""
         found, self.bootstraps = POSITION.search(line), "--wsrep-new-cluster" in line
         uuid, position = found.groups() if found else (saved.get("uuid"), saved.get("seqno"))
-        if (DATA / ".sst").is_dir():
-            # it is receiving the data of another member, after its own were removed
+        if (DATA / ".sst").is_dir() or INCOMPLETE.exists():
+            # it is receiving the data of another member, after its own were removed, or did not receive all
             uuid = None
         elif not found and uuid in (None, NO_UUID):
             # its position is not recovered yet; it may be the newest

@@ -62,6 +62,7 @@ def fixture_report(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> t
     monkeypatch.setattr(report, "DATA", tmp_path)
     monkeypatch.setattr(report, "KEPT", tmp_path / "kept.json")
     monkeypatch.setattr(report, "ISOLATED", tmp_path / "isolated.json")
+    monkeypatch.setattr(report, "INCOMPLETE", tmp_path / "incomplete")
     return report
 
 
@@ -267,6 +268,34 @@ def test_data_of_another_member_that_is_incomplete_does_not_count(report: t.Any,
     (tmp_path / ".sst").mkdir()
     found = report.Observer("n1", server).look()
     assert (found.uuid, found.position) == (None, None)
+
+
+def test_the_position_of_a_server_that_left_before_it_had_all_changes_does_not_count(
+    report: t.Any, server: Server, starting: t.Any, tmp_path: pathlib.Path
+) -> None:
+    """Seen with 11.8: the copy of all data succeeded, the changes since did not arrive, and the server saved the position of the cluster."""
+    grastate(tmp_path)
+    starting(f"--wsrep_start_position={CLUSTER}:7")
+    observer, left = report.Observer("n1", server), {**LOST, "wsrep_connected": "OFF", "wsrep_cluster_status": "Disconnected"}
+    assert observer.look().position == 7
+    server.answer = left
+    found = observer.look()
+    assert (found.state, found.uuid, found.isolated) == ("running", None, True) and (tmp_path / "incomplete").exists()
+    # it was killed: neither it nor its guard believes the position that was recovered
+    server.answer = None
+    starting(f"--wsrep_start_position={CLUSTER}:41")
+    found = report.Observer("n1", server).look()
+    assert (found.uuid, found.position) == (None, None)
+    server.answer = SYNCED
+    assert observer.look().uuid == CLUSTER and not (tmp_path / "incomplete").exists()
+    # one that was complete
+    server.answer = left
+    assert observer.look().uuid == CLUSTER and not (tmp_path / "incomplete").exists()
+
+
+def test_a_server_that_left_before_its_guard_was_started_keeps_its_position(report: t.Any, server: Server, tmp_path: pathlib.Path) -> None:
+    server.answer = {**LOST, "wsrep_connected": "OFF"}
+    assert report.Observer("n1", server).look().uuid == CLUSTER and not (tmp_path / "incomplete").exists()
 
 
 def test_a_member_without_data_and_one_that_does_not_know_yet(report: t.Any, server: Server, starting: t.Any, tmp_path: pathlib.Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 UNIT = pathlib.Path(__file__).resolve().parents[4] / "roles" / "galera" / "templates" / "mariadb.conf.j2"
 COMMAND = re.compile(r'(?m)^ExecStartPre=/bin/sh -c "([^"$%]+)"$')
+COPY = re.compile(r'(?m)^ExecStartPre=\+/bin/sh -c "(.+)"$')
 CRASHED, STOPPED = "uuid:    a\nseqno:   -1\n", "uuid:    a\nseqno:   7\n"
 
 
@@ -48,3 +49,19 @@ def test_the_saved_view(tmp_path: pathlib.Path, view: str | None, last: str | No
 def test_a_server_without_data_starts(tmp_path: pathlib.Path) -> None:
     (command,) = COMMAND.findall(UNIT.read_text("utf-8"))
     assert subprocess.run(["/bin/sh", "-c", command.replace("/var/lib/mysql", str(tmp_path / "none"))], check=False, stderr=subprocess.DEVNULL).returncode == 0
+
+
+@pytest.mark.parametrize(("incomplete", "arguments", "kept"), [(True, "", False), (False, "", True), (True, "--wsrep-new-cluster", True)])
+def test_a_server_with_incomplete_data_starts_without_a_position(tmp_path: pathlib.Path, incomplete: bool, arguments: str, kept: bool) -> None:
+    (tmp_path / "grastate.dat").write_text(STOPPED, "utf-8")
+    (tmp_path / "systemctl").write_text(f"#!/bin/sh\necho \"$@\" >> {tmp_path}/orders\n", "utf-8")
+    (tmp_path / "systemctl").chmod(0o755)
+    if incomplete:
+        (tmp_path / "incomplete").touch()
+    (command,) = COPY.findall(UNIT.read_text("utf-8"))
+    # as systemd reads it
+    command = command.replace('\\"', '"').replace("$$", "$").replace("/var/lib/mysql", str(tmp_path)).replace("/var/lib/footprint-galera", str(tmp_path))
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "_WSREP_NEW_CLUSTER": arguments}
+    assert subprocess.run(["/bin/sh", "-c", command], check=False, env=environment).returncode == 0
+    assert (tmp_path / "orders").exists() is not kept
+    assert ((tmp_path / "grastate.dat").read_text("utf-8") == STOPPED) is kept
