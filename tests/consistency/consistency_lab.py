@@ -103,9 +103,10 @@ class ConsistencyLab(WitnessLab):
         return dict(line.split("\t", 1) for line in self.run(name, ["mariadb", "-BN"], stdin=statements).splitlines())
 
     def log(self, name: str) -> str:
-        """Return what the database and the broker of a machine logged since it was booted."""
+        """Return what the database and the broker of a machine logged; the broker also has a file."""
         units = ("mariadb.service", "footprint-galera-guard.service", "garbd@*.service", "rabbitmq-server.service", "footprint-rabbitmq-guard.service")
-        return self.run(name, ["journalctl", "--no-pager", *(f"--unit={unit}" for unit in units)], check=False)
+        journal = self.run(name, ["journalctl", "--no-pager", *(f"--unit={unit}" for unit in units)], check=False)
+        return journal + self.run(name, ["sh", "-c", "tail -n 5000 /var/log/rabbitmq/rabbit@*.log"], check=False)
 
     # faults -------------------------------------------------------------------------------------------------------------
 

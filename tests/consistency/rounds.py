@@ -141,6 +141,8 @@ class Running:
         (folder / "faults.txt").write_text("\n".join([f"{self.one}", *self.done, "", *self.problems]) + "\n", encoding="utf-8")
         rows = [dataclasses.asdict(each) for each in sorted(self.clients.history, key=lambda each: each.begin)]
         (folder / "history.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+        if self.messages:
+            (folder / "amqp-client.log").write_text((self.lab.state / "amqp-client.log").read_text("utf-8"), "utf-8")
         for name in self.lab.voters:
             with contextlib.suppress(*ERRORS):
                 (folder / f"{name}.log").write_text(self.lab.log(name), encoding="utf-8")
