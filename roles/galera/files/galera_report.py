@@ -32,7 +32,7 @@ KEPT = pathlib.Path("/var/lib/footprint-galera/kept.json")
 #: Id of the own node since its server was isolated; the server does not show this option.
 ISOLATED = pathlib.Path("/run/footprint-galera/isolated.json")
 #: Exists while the data of this host lack changes below their position: the server left the cluster before the transfer of the state was complete. The position
-#: that it saves then is that of the cluster. It starts without one, and receives a copy.
+#: that it saves then is that of the cluster. Its unit sets them aside when it starts, and it receives a copy.
 INCOMPLETE = pathlib.Path("/var/lib/footprint-galera/incomplete")
 NO_UUID = "00000000-0000-0000-0000-000000000000"
 UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"

@@ -52,16 +52,22 @@ def test_a_server_without_data_starts(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(("incomplete", "arguments", "kept"), [(True, "", False), (False, "", True), (True, "--wsrep-new-cluster", True)])
-def test_a_server_with_incomplete_data_starts_without_a_position(tmp_path: pathlib.Path, incomplete: bool, arguments: str, kept: bool) -> None:
-    (tmp_path / "grastate.dat").write_text(STOPPED, "utf-8")
+def test_incomplete_data_are_set_aside(tmp_path: pathlib.Path, incomplete: bool, arguments: str, kept: bool) -> None:
+    data = tmp_path / "data"
+    for name in ("mysql/user", "ibdata1", "grastate.dat", ".incomplete-1/of a killed start"):
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        (data / name).write_text(name, "utf-8")
     (tmp_path / "systemctl").write_text(f"#!/bin/sh\necho \"$@\" >> {tmp_path}/orders\n", "utf-8")
     (tmp_path / "systemctl").chmod(0o755)
     if incomplete:
         (tmp_path / "incomplete").touch()
     (command,) = COPY.findall(UNIT.read_text("utf-8"))
     # as systemd reads it
-    command = command.replace('\\"', '"').replace("$$", "$").replace("/var/lib/mysql", str(tmp_path)).replace("/var/lib/footprint-galera", str(tmp_path))
+    for written, meant in (('\\"', '"'), ("$$", "$"), ("%%", "%"), ("/var/lib/mysql", str(data)), ("/var/lib/footprint-galera", str(tmp_path))):
+        command = command.replace(written, meant)
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "_WSREP_NEW_CLUSTER": arguments}
     assert subprocess.run(["/bin/sh", "-c", command], check=False, env=environment).returncode == 0
-    assert (tmp_path / "orders").exists() is not kept
-    assert ((tmp_path / "grastate.dat").read_text("utf-8") == STOPPED) is kept
+    assert (tmp_path / "orders").exists() is not kept and (data / "ibdata1").exists() is kept
+    found = sorted(str(path.relative_to(data)) for path in data.rglob("*") if path.is_file())
+    assert len(found) == 4 and {name.rpartition("/")[2] for name in found} == {"user", "ibdata1", "grastate.dat", "of a killed start"}
+    assert kept or all(name.startswith(".incomplete-") for name in found)
