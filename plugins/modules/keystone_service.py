@@ -102,14 +102,14 @@ error: {description: 'C(message), and C(path) of the invalid value and C(hint), 
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_changes import Changes
-from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer
+from ansible_collections.reduced.footprint.plugins.module_utils._core.run_module import answer, quiet
 from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_bootstrap import local_keystone
 from ansible_collections.reduced.footprint.plugins.module_utils._keystone.run_catalog import Catalog, ensure_all, wanted
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
+    module = quiet(AnsibleModule)(
         argument_spec={
             "url": {"type": "str", "required": True},
             "admin_username": {"type": "str", "default": "admin"},
