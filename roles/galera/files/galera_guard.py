@@ -161,7 +161,8 @@ class Guard:
         if self.outside and time.monotonic() - self.outside > (0 if self._left() else OUTSIDE):
             # Galera stops connecting when a handshake of another member was interrupted, as when that one forms a component
             state = self.observer.status.get("wsrep_local_state_comment", report.state)
-            return galera_return.Step("restart", f"it is {state} and does not connect, although others serve")
+            lacks = "; its data lack changes, so it receives a copy of all" if galera_report.INCOMPLETE.exists() else ""
+            return galera_return.Step("restart", f"it is {state} and does not connect, although others serve{lacks}")
         # a server that formed the cluster has none
         peers = [peer for peer in self.observer.status.get("wsrep_cluster_address", "").partition("://")[2].partition("?")[0].split(",") if peer]
         step = galera_return.step(self.name, reports, self.witnesses, len(peers) or None)
