@@ -15,7 +15,7 @@ import typing as t
 
 import pytest
 
-from tests.unit.roles.galera.guard_support import CLUSTER, VIEW, A, B, load
+from tests.unit.roles.galera.guard_support import CLUSTER, VIEW, B, load
 
 
 @pytest.fixture(name="report")
