@@ -14,6 +14,7 @@ import pytest
 
 UNIT = pathlib.Path(__file__).resolve().parents[4] / "roles" / "galera" / "templates" / "mariadb.conf.j2"
 COMMAND = re.compile(r'(?m)^ExecStartPre=/bin/sh -c "([^"$%]+)"$')
+FORCED = re.compile(r'(?m)^ExecStartPre=/bin/sh -c "(\[ -n .+)"$')
 COPY = re.compile(r'(?m)^ExecStartPre=\+/bin/sh -c "(.+)"$')
 CRASHED, STOPPED = "uuid:    a\nseqno:   -1\n", "uuid:    a\nseqno:   7\n"
 
@@ -71,3 +72,14 @@ def test_incomplete_data_are_set_aside(tmp_path: pathlib.Path, incomplete: bool,
     found = sorted(str(path.relative_to(data)) for path in data.rglob("*") if path.is_file())
     assert len(found) == 4 and {name.rpartition("/")[2] for name in found} == {"user", "ibdata1", "grastate.dat", "of a killed start"}
     assert kept or all(name.startswith(".incomplete-") for name in found)
+
+
+@pytest.mark.parametrize(("aside", "arguments", "code"), [(True, "--wsrep-new-cluster", 1), (True, "", 0), (False, "--wsrep-new-cluster", 0)])
+def test_the_cluster_is_not_started_without_data_that_were_set_aside(tmp_path: pathlib.Path, aside: bool, arguments: str, code: int) -> None:
+    if aside:
+        (tmp_path / ".incomplete-1").mkdir()
+    (command,) = FORCED.findall(UNIT.read_text("utf-8"))
+    command = command.replace('\\"', '"').replace("$$", "$").replace("/var/lib/mysql", str(tmp_path))
+    environment = {"PATH": "/usr/bin:/bin", "_WSREP_NEW_CLUSTER": arguments}
+    done = subprocess.run(["/bin/sh", "-c", command], check=False, env=environment, capture_output=True, text=True)
+    assert done.returncode == code and ("move the content of" in done.stderr) is bool(code)
