@@ -397,4 +397,4 @@ def test_a_member_is_killed_only_if_it_is_restarted(cluster: Cluster, monkeypatc
     done = list[list[str]]()
     monkeypatch.setattr(guard.subprocess, "run", lambda argv, **unused: done.append(argv) or subprocess.CompletedProcess(argv, code))
     guard.Guard(cluster.members["rabbit@a"]).restart("paused")
-    assert [argv[1] for argv in done] == words and all(argv[-1] == "x.service" for argv in done)
+    assert [argv[1] for argv in done] == words and all(argv[-1] == "x.service" for argv in done) and ("--signal=KILL" in done[-1]) is (code == 0)
