@@ -10,6 +10,7 @@ separate lane. Gates that only need processors run in a third lane with lower pr
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import os
 import pathlib
@@ -31,6 +32,7 @@ NICE = "10"
 INTERRUPTED, NOT_REACHED = "interrupted", "not reached"
 MAIN, BESIDE, ASIDE = LANES = ("main", "beside", "aside")
 _CONSOLE = threading.Lock()
+_REASON = re.compile(r"(fatal|failed): |\[?ERROR\b")
 
 
 class Interrupted(BaseException):
@@ -222,11 +224,14 @@ class Lane(threading.Thread):
         watch.start()
         refused = ""
         wanted = list(step.expect)
+        reasons = collections.deque[str](maxlen=2)
         try:
             for raw in t.cast(t.IO[str], process.stdout):
                 watch.heard()
                 text = raw.rstrip("\n")
                 log.line(text)
+                if _REASON.match(text):
+                    reasons.append(text[:400])
                 if step.refuse and not refused and re.search(step.refuse, text):
                     refused = text.strip()
                 wanted = [pattern for pattern in wanted if not re.search(pattern, text)]
@@ -239,7 +244,7 @@ class Lane(threading.Thread):
             self._process = None
         if self._stopped.is_set() and not cleanup:
             raise Interrupted
-        count = count_junit(sorted(step.reports.glob(step.report_names)), rc) if step.reports else count_exit(rc, " ".join(step.argv))
+        count = count_junit(sorted(step.reports.glob(step.report_names)), rc) if step.reports else count_exit(rc, ": ".join([" ".join(step.argv), *reasons]))
         remark = ""
         if watch.late:
             remark = f"ended after {step.silence:.0f} s without output or work"

@@ -154,12 +154,15 @@ def aside(one: engine.Gate) -> engine.Gate:
 WAIT = "for _ in $(seq 300); do [ -e {0} ] && exit 0; sleep 0.1; done; exit 1"
 
 
+SAYS = "echo 'fatal: [web1]: late'; echo 'FAILED - RETRYING: [web1]'; exit 2"
+
+
 def test_what_failed_is_named_below_the_table(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "one.xml").write_text("<t><testcase classname='a.b' name='c'><failure message='no room&#10;at all'/></testcase><testcase name='d'/></t>")
     copied = engine.Step(["sh", "-c", f"cp {tmp_path}/one.xml {tmp_path}/out.xml; exit 1"], tmp_path, reports=tmp_path, report_names="out.xml")
-    assert engine.run_all([engine.Gate("g", "g", lambda: [copied], frozenset()), gate("plain", "exit 3", "true")], tmp_path) == 1
+    assert engine.run_all([engine.Gate("g", "g", lambda: [copied], frozenset()), gate("plain", "exit 3", "true", SAYS)], tmp_path) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if line.startswith("failed: ")] == ["failed: g: a.b::c: no room", "failed: plain: sh -c exit 3"]
+    assert [line for line in lines if line.startswith("failed: ")] == ["failed: g: a.b::c: no room", "failed: plain: sh -c exit 3", f"failed: plain: sh -c {SAYS}: fatal: [web1]: late"]
     assert LAST_LINE.fullmatch(lines[-1])
 
 
