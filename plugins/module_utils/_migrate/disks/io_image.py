@@ -35,6 +35,9 @@ BASIC_DATA = "EBD0A0A2-B9E5-4433-87C0-68B6B72699C7"
 
 _TYPE = {"ext4": LINUX, "xfs": LINUX, "btrfs": LINUX, "swap": SWAP, "vfat": BASIC_DATA, model_disk.RAW: LINUX}
 _SECTORS = MIB // 512
+_BLOCK = pathlib.Path("/sys/block")
+# seconds until the kernel must show a partition
+_SHOWN = 30
 # smaller file systems have too few clusters for FAT32
 _FAT32 = 64 * MIB
 
@@ -107,7 +110,6 @@ class DiskImage:
         self.work.mkdir(parents=True, exist_ok=True, mode=0o700)
         for disk, image in self.disks():
             loop = self._loops[disk.index] = self._loop(image)
-            run(["partx", "--update", loop], ok=(0, 1))
             for each in self.layout.on(disk):
                 # the mount table must contain names below /dev: grub-install reads it and accepts only those
                 make_node(self.node(each), partition_device(loop, each.number))
@@ -315,11 +317,13 @@ def attach_loop(image: str, *options: str) -> str:
 def partition_device(loop: str, number: int) -> int:
     """Return the device number of a partition of a loop device."""
     name = os.path.basename(loop)
-    numbers = pathlib.Path("/sys/block", name, f"{name}p{number}", "dev")
-    until = time.monotonic() + 5
+    numbers = _BLOCK / name / f"{name}p{number}" / "dev"
+    until = time.monotonic() + _SHOWN
     while not numbers.exists():
         if time.monotonic() > until:
             raise BackendError(f"The kernel does not show partition {number} of {name}.", hint="Check the image with partx -s.")
+        # the kernel's own scan of a new loop device can be in progress, in which the partitions cannot be added
+        run(["partx", "--update", loop], ok=(0, 1))
         time.sleep(0.1)
     major, _colon, minor = numbers.read_text(encoding="ascii").strip().partition(":")
     return os.makedev(int(major), int(minor))
