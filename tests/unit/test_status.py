@@ -130,6 +130,16 @@ def test_hosts_outside_of_the_limit_are_named(options: list[str], noted: bool, t
     assert any("--limit: metal2, metal3 excluded" in line for line in lines) == noted, lines
 
 
+def test_a_host_that_failed_before_is_unknown(tmp_path: pathlib.Path) -> None:
+    # as in the playbook site
+    control = control_node(tmp_path, metal1=answer(True), metal3=answer())
+    before = [{"hosts": "virt", "gather_facts": False, "tasks": [{"ansible.builtin.fail": {}, "when": "inventory_hostname == 'metal2'"}]}]
+    playbook = tmp_path / "both.yml"
+    playbook.write_text(json.dumps([*before, {"ansible.builtin.import_playbook": "reduced.footprint.status"}]), "utf-8")
+    code, output = control.run(str(playbook), "-e", json.dumps(GIVEN))
+    assert code != 0 and "UNKNOWN  server metal2: failed to list its VMs: it failed earlier in this run" in output, output
+
+
 def test_declared_services_are_probed_on_their_hosts(tmp_path: pathlib.Path) -> None:
     services_given = [{"name": "shop", "group": "virt", "probe": "http://localhost/health"}, {"name": "print", "hosts": ["metal2"], "probe": "cups.service"}]
     probed = {name: answer(name == "metal1", probes={"shop": "", "print": ""} if name == "metal2" else {"shop": ""}) for name in NAMES}
