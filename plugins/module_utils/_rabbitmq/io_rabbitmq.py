@@ -14,6 +14,7 @@ import re
 import shutil
 import socket
 import tempfile
+import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import Completed, run
@@ -115,7 +116,13 @@ class RabbitMq:
 
     def forget(self, node: str, seed: str) -> None:
         """Remove a stopped node from the cluster of the running node ``seed``."""
-        self._tool("rabbitmqctl", *_at(seed), "forget_cluster_node", node, timeout=_LONG)
+        try:
+            self._tool("rabbitmqctl", *_at(seed), "forget_cluster_node", node, timeout=_LONG)
+        except CommandError:
+            if node in (self.status(seed) or {}).get("disk_nodes", (node,)):
+                raise
+            # RabbitMQ 4.0 removes its replicas, too, and a queue that elects its leader did not answer in time
+            self._tool("rabbitmq-queues", *_at(seed), "shrink", node, timeout=_LONG)
 
     def force_boot(self) -> None:
         """Let the stopped node start without waiting for the nodes that were running when it stopped."""
@@ -131,12 +138,12 @@ class RabbitMq:
 
     def noted(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Read from the node's files the nodes of its cluster, and those running when it stopped. Empty if it has no data."""
+        served = self.served() if self.khepri() else ()
+        if served:
+            # the broker's files name this node only, or are missing
+            return served[-1], ()
         data = self.home / "mnesia" / self.node
-        members, running = read_text(data / "cluster_nodes.config"), read_text(data / "nodes_running_at_shutdown")
-        if members is None and self.khepri() and self.served():
-            # the broker has no such files then
-            return self.served()[-1], ()
-        return _nodes(members), _nodes(running)
+        return _nodes(read_text(data / "cluster_nodes.config")), _nodes(read_text(data / "nodes_running_at_shutdown"))
 
     def served(self) -> tuple[tuple[str, ...], ...]:
         """Read the groups of nodes with a majority that the node was in, which its guard keeps. Empty if unknown."""
@@ -145,6 +152,28 @@ class RabbitMq:
             return tuple(tuple(map(str, group)) for group in json.loads(text or "[]"))
         except (TypeError, ValueError):
             return ()
+
+    def version(self) -> tuple[int, ...]:
+        """Return the release of the installed tools; they need no running node."""
+        return tuple(int(part) for part in re.findall("[0-9]+", self._tool("rabbitmqctl", "version").stdout))
+
+    def enable_khepri(self) -> None:
+        """Move the metadata into Khepri, which cannot be undone; nodes that join use it, too."""
+        self._tool("rabbitmqctl", "enable_feature_flag", "--opt-in", "khepri_db", timeout=_LONG)
+
+    def stand_alone(self) -> None:
+        """Make this node, which has started or waits for a majority, the only member of its cluster with Khepri."""
+        self._tool("rabbitmqctl", "force_standalone_khepri_boot")
+
+    def set_aside(self) -> None:
+        """Move the data of the stopped node into a folder beside it, so that it starts as a new one."""
+        place = self.home / "mnesia"
+        folder = place / f"{self.node}.before-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+        folder.mkdir(mode=0o750)
+        shutil.chown(folder, _USER)
+        for name in (f"{self.node}-feature_flags", f"{self.node}-served.json", self.node):
+            if (place / name).exists():
+                os.rename(place / name, folder / name)
 
     def khepri(self) -> bool:
         """Return whether the node has its metadata in Khepri."""

@@ -140,11 +140,16 @@ def _decide(
         return refused
     if not clustered:
         return _new(known, missing, force, witnesses)
+    alone = [member for member in known if member.khepri and member.running and not member.clustered]
+    if alone and not any(member.running for member in clustered) and all(alone[0].node in member.known for member in clustered):
+        return _again(alone[0], known)
     listed = tuple(dict.fromkeys(node for member in clustered for node in member.known))
     # a member that the others know, but that knows none of them, has lost its disk
     lost = tuple(member.node for member in known if not member.clustered and member.node in listed)
     forget = lost + tuple(node for node in gone if node in listed and node not in nodes.values())
-    refused = _would_wipe([member for member in known if not member.clustered])
+    # with Khepri, the cluster sends some of its data to a member that has lost its disk and was started
+    sent = {member.node for member in known if member.node in lost and not member.khepri} if any(member.khepri for member in clustered) else set()
+    refused = _would_wipe([member for member in known if not member.clustered and member.node not in sent])
     if refused:
         return refused
     alive = [member for member in clustered if member.running]
@@ -261,6 +266,13 @@ def _new(known: t.Sequence[Member], missing: t.Sequence[str], force: str | None,
     if first.running:
         return Decision("join", f"{first.name} is running; the others join it.", first.name, join=others)
     return Decision("bootstrap", f"no cluster exists yet; {first.name} starts it.", first.name, join=others)
+
+
+def _again(first: Member, known: t.Sequence[Member]) -> Decision:
+    """Decide when a member with Khepri was forced to start alone: no other one belongs to its cluster any more."""
+    refused = _would_wipe([member for member in known if not member.clustered and member is not first])
+    others = tuple(member.name for member in known if member is not first)
+    return refused or Decision("join", f"{first.name} was forced to start alone; the others join it again.", first.name, join=others)
 
 
 def _restart(

@@ -11,7 +11,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_changes import Changes
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.io_rabbitmq import RabbitMq
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import MAINTENANCE, alarm_text, problems
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_schema import contents
@@ -20,6 +20,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_t
 _PAUSE = 1.0
 # Seconds. A paused broker starts by itself when it sees a majority again; one that a killed run has stopped does not.
 _PATIENCE = 20.0
+# The first release whose maintainers support Khepri; it is not enabled by default there.
+_KHEPRI = (4, 0)
 _UP = ("active", "activating", "reloading")
 
 # Options that locate the server; documented in doc_fragments/rabbitmq.py.
@@ -99,7 +101,10 @@ def _probe(broker: RabbitMq, cookie: str | None, expected: t.Sequence[str]) -> d
     mine = broker.node if broker.node in running_nodes or not running_nodes else running_nodes[0]
     if status and running_nodes and mine in running_nodes:
         members = tuple((*(status.get("disk_nodes") or ()), *(status.get("ram_nodes") or ())))
-    running = mine in running_nodes and _serves(status, mine)
+    khepri = broker.khepri()
+    # with Mnesia, a member without a majority pauses
+    majority = not khepri or 2 * len(set(members) & set(running_nodes)) > len(members)
+    running = mine in running_nodes and _serves(status, mine) and majority
     has: list[str] | None = []
     if running and len(members) <= 1:
         has = list(contents(broker.definitions()))
@@ -108,6 +113,7 @@ def _probe(broker: RabbitMq, cookie: str | None, expected: t.Sequence[str]) -> d
     configuration, environment = broker.texts()
     current_cookie = broker.cookie() if installed else None
     found_problems = problems(status, broker.node, expected) if installed else (f"{broker.node} is not installed",)
+    found_problems += () if majority or not status else (f"{broker.node} sees no majority of the members",)
     return {
         "installed": installed,
         "unit": unit,
@@ -122,7 +128,7 @@ def _probe(broker: RabbitMq, cookie: str | None, expected: t.Sequence[str]) -> d
         "running_nodes": running_nodes,
         "last_running": list(last),
         "served": [list(group) for group in broker.served()],
-        "khepri": broker.khepri(),
+        "khepri": khepri,
         "partitions": dict((status or {}).get("partitions") or {}),
         "alarms": [alarm_text(alarm) for alarm in (status or {}).get("alarms") or ()],
         "maintenance": ((status or {}).get("maintenance_status") or {}).get(broker.node),
@@ -165,6 +171,8 @@ def ensure(
     if request.state == "started":
         return Changes(actions, before, _probe(broker, cookie, ()))
     _await_broker(request, broker, sleep)
+    if "use Khepri" in actions:
+        broker.enable_khepri()
     if "join" in actions:
         _join(request, broker, sleep)
     elif request.seed is None:
@@ -181,6 +189,7 @@ def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], broker: RabbitMq
     actions = []
     up = facts["unit"] in _UP
     clustered = len(facts["members"]) > 1
+    aside = _is_outside(request, facts, broker)
     if facts["cookie"] == "other" and facts["running"] and clustered:
         raise RefusedError(
             "the Erlang cookie of this member differs; it cannot be changed while the cluster is running.",
@@ -192,7 +201,9 @@ def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], broker: RabbitMq
     newer = up and int(broker.newest(request.config_files)) > started
     if new_cookie:
         actions.append("set the cookie")
-    if request.force_boot and not facts["running"]:
+    if aside:
+        actions += ["set its data aside", "restart" if up else "start"]
+    elif request.force_boot and not facts["running"]:
         # also one that waits for others
         actions += ["force the start", "restart" if up else "start"]
     elif not up:
@@ -200,13 +211,32 @@ def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], broker: RabbitMq
     elif (newer or new_cookie or request.state == "restarted") and request.state != "started":
         actions.append("restart")
     if request.state != "started":
-        if request.seed and not clustered:
+        if request.seed and (aside or not clustered):
             actions.append("join")
+        elif request.seed is None and not clustered and facts["installed"] and not facts["khepri"] and broker.version() >= _KHEPRI:
+            actions.append("use Khepri")
         elif request.seed is None and set(request.forget) & set(facts["members"]):
             actions.append("forget")
         if facts["maintenance"] in MAINTENANCE and "restart" not in actions:
             actions.append("revive")
     return tuple(actions)
+
+
+def _is_outside(request: MemberRequest, facts: t.Mapping[str, t.Any], broker: RabbitMq) -> bool:
+    """Return whether a member has data that do not belong to the running cluster with Khepri; Mnesia takes such a member in as it is.
+
+    Either the cluster was forced to start without it. Or it lost its disk and was started before the cluster forgot it, which then sent it some data.
+    """
+    clustered = len(facts["members"]) > 1
+    if request.state == "started" or not request.seed or (facts["running"] and clustered):
+        return False
+    there = broker.status(request.seed) or {}
+    flags = {flag.get("name"): flag.get("state") for flag in there.get("feature_flags") or ()}
+    if request.seed not in there.get("running_nodes", ()) or flags.get("khepri_db") != "enabled":
+        return False
+    listed = broker.node in there.get("disk_nodes", ())
+    # one that was forced to start alone uses Khepri
+    return not listed if clustered else listed and facts["unit"] in _UP and not facts["khepri"]
 
 
 def _number(value: str | None) -> int:
@@ -233,10 +263,32 @@ def _prepare(
         broker.stop()
     if "set the cookie" in actions and cookie:
         broker.write_cookie(cookie)
-    if "force the start" in actions:
+    if "set its data aside" in actions:
+        broker.set_aside()
+    if "join" in actions and request.seed and {"start", "restart"} & set(actions):
+        # before it starts: with Khepri the cluster would send its data to a member that has lost its disk
+        there = broker.status(request.seed) or {}
+        if broker.node in there.get("disk_nodes", ()):
+            broker.forget(broker.node, request.seed)
+    forced = "force the start" in actions
+    if forced and not facts["khepri"]:
         broker.force_boot()
     if "start" in actions or "restart" in actions:
         broker.start()
+    if forced and facts["khepri"]:
+        _stand_alone(request, broker, sleep)
+
+
+def _stand_alone(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[float], None]) -> None:
+    """Force a member that waits for a majority to be the only one, as soon as it answers."""
+    until = time.monotonic() + request.wait_timeout
+    while True:
+        try:
+            return broker.stand_alone()
+        except CommandError:
+            if time.monotonic() >= until:
+                raise
+        sleep(_PAUSE)
 
 
 def _await_uncritical(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[float], None]) -> None:

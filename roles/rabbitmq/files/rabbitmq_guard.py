@@ -183,7 +183,7 @@ class Guard:
     def answer(self, candidate: str) -> dict[str, t.Any]:
         """Return the state of this member, and give it a vote if no other member has it."""
         saved = self.member.saved()
-        running = self.active() and (has_majority(saved) or self.alone)
+        running = self.active() and (self.member.decides() or has_majority(saved) or self.alone)
         with self.lock:
             if time.monotonic() - self.voted > VOTE or candidate == f"-{self.vote}":
                 self.vote = ""
@@ -321,7 +321,9 @@ def may_start(member: Member) -> str:
     if text(member.force).encode() == OWN:
         # from a start that did not succeed: others may have served since
         member.force.unlink()
-    if len(saved.known) < 2 or member.decides():
+    if member.decides():
+        return forgotten(member, saved)
+    if len(saved.known) < 2:
         return ""
     back = f"-{member.node}" if member.undecided.exists() else ""
     answers = {node: member.ask(node, back) for node in {*member.members, *saved.known}}
@@ -351,6 +353,16 @@ def may_start(member: Member) -> str:
         return f"this member served last, but has the votes of {', '.join(votes) or 'no member'} only"
     member.first.touch()
     replace(member.force, OWN)
+    return ""
+
+
+def forgotten(member: Member, saved: Saved) -> str:
+    """Return why a member with Khepri must wait: one that was forced to start alone serves without it, and with others it would form a second cluster."""
+    for node in {*member.members, *(saved.served[-1] if saved.served else ())} - {member.node}:
+        answer = member.ask(node) or {}
+        there = saved_of(answer)
+        if answer.get("running") and there and there.served and member.node not in there.served[-1]:
+            return f"{node} serves without this member: run deploy_controllers, which lets it join again"
     return ""
 
 

@@ -103,15 +103,48 @@ def test_notes(broker: io_rabbitmq.RabbitMq, members: str | None, running: str |
     assert broker.noted() == wanted
 
 
+def test_replicas_that_forget_left_are_removed_once_more(broker: io_rabbitmq.RabbitMq, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As seen with RabbitMQ 4.0: the member was forgotten, and a queue did not answer in time."""
+    left, commands = ["rabbit@m2", "rabbit@m3"], []
+
+    def run(argv: t.Sequence[str], **_more: t.Any) -> Completed:
+        commands.append(" ".join(argv[argv.index("-q") + 1 :]))
+        if "forget_cluster_node" in argv:
+            raise CommandError(argv, 69, "RabbitMQ failed to shrink some entities")
+        return Completed(tuple(argv), 0, json.dumps({"disk_nodes": left}), "")
+
+    monkeypatch.setattr(io_rabbitmq, "run", run)
+    broker.forget("rabbit@m1", "rabbit@m2")
+    assert commands[-1] == "-n rabbit@m2 shrink rabbit@m1"
+    left.append("rabbit@m1")
+    with pytest.raises(CommandError):
+        broker.forget("rabbit@m1", "rabbit@m2")
+
+
+def test_data_are_set_aside_whole(broker: io_rabbitmq.RabbitMq, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io_rabbitmq.shutil, "chown", lambda *_words: None)
+    folder = broker.home / "mnesia"
+    (folder / "rabbit@m1" / "quorum").mkdir(parents=True)
+    (folder / "rabbit@m1-feature_flags").write_text("[khepri_db].\n", "utf-8")
+    broker.set_aside()
+    (aside,) = folder.iterdir()
+    assert aside.name.startswith("rabbit@m1.before-") and sorted(path.name for path in aside.iterdir()) == ["rabbit@m1", "rabbit@m1-feature_flags"]
+    assert not broker.khepri() and broker.noted() == ((), ())
+
+
 def test_with_khepri_the_record_of_the_guard_names_the_cluster(broker: io_rabbitmq.RabbitMq) -> None:
-    """RabbitMQ then deletes its files with the members."""
+    """RabbitMQ then deletes its files with the members, or they name the node only."""
     folder = broker.home / "mnesia"
     folder.mkdir()
+    (folder / "rabbit@m1").mkdir()
     broker.note_members(["rabbit@m1"])
     assert (broker.khepri(), broker.served(), broker.noted()) == (False, (), ((), ()))
     (folder / "rabbit@m1-feature_flags").write_text("[implicit_default_bindings,\n khepri_db,\n quorum_queue].\n", "utf-8")
     broker.note_members(["rabbit@m2", "rabbit@m1"])
     assert (broker.khepri(), broker.noted()) == (True, (("rabbit@m1", "rabbit@m2"), ()))
+    (folder / "rabbit@m1" / "cluster_nodes.config").write_text("{[rabbit@m1],[rabbit@m1]}.\n", "utf-8")
+    assert broker.noted() == (("rabbit@m1", "rabbit@m2"), ())
+    (folder / "rabbit@m1" / "cluster_nodes.config").unlink()
     for damaged in ("", "{", "7"):
         (folder / "rabbit@m1-served.json").write_text(damaged, "utf-8")
         assert (broker.served(), broker.noted()) == ((), ((), ()))

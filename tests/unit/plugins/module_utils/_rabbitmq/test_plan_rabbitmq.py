@@ -74,6 +74,9 @@ def decided(*members: Member | None, force: str | None = None, gone: t.Sequence[
         # with Khepri any majority
         ([member("a", False, ALL[:1], khepri=True), member("b", False, khepri=True), None], {}, "start", "a", ("a", "b"), ()),
         ([member("a", False, ALL[:2]), member("b", False, ALL[:2]), None], {}, "start", "a", ("a", "b"), ()),
+        # one was forced to start alone, and does not know the others any more
+        ([alone("a", contents=("queue x",), khepri=True), member("b", False, khepri=True), fresh("c")], {}, "join", "a", (), ("b", "c")),
+        ([alone("a", khepri=True), member("b", khepri=True), member("c", khepri=True)], {}, "join", "b", (), ("a",)),
         # the operator forces a member
         ([member("a", False), member("b", False), None], {"force": "b"}, "start", "b", ("b", "a"), ()),
         ([fresh("a"), None, fresh("c")], {"force": "c"}, "bootstrap", "c", (), ("a",)),
@@ -118,6 +121,19 @@ def test_what_is_refused(members: t.Any, options: t.Any, reason: str, hint: str)
     assert found.action == "refuse"
     assert re.search(reason, found.reason), found.reason
     assert re.search(hint, found.hint or ""), found.hint
+
+
+def test_data_that_a_cluster_with_khepri_sent_to_a_member_without_disk_do_not_count() -> None:
+    lost = alone("a", contents=("queue x",))
+    found = decided(lost, member("b", khepri=True), member("c", khepri=True))
+    assert (found.action, found.first, found.join, found.forget) == ("join", "b", ("a",), ("rabbit@a",))
+    # Mnesia does not do so, one that was forced to start alone has its own, and so has one that the others do not know
+    for members in (
+        (lost, member("b"), member("c")),
+        (alone("a", contents=("queue x",), khepri=True), member("b", khepri=True), member("c", khepri=True)),
+        (lost, member("b", khepri=True, known=ALL[1:]), member("c", khepri=True, known=ALL[1:])),
+    ):
+        assert decided(*members).action == "refuse"
 
 
 def test_two_clusters_at_once() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq import run_rabbitmq, run_schema
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.run_rabbitmq import MemberRequest, ensure, local_broker, look
 
@@ -27,6 +27,7 @@ class Node:
 
     def __init__(self, **state: t.Any) -> None:
         self.here, self.up, self.app, self.forced = True, False, False, False
+        self.release, self.raft, self.there_raft, self.tries = (3, 10, 8), False, False, 0
         self.known: list[str] = []
         self.theirs = [SEED]
         self.secret: str | None = "PACKAGECOOKIE"
@@ -47,7 +48,8 @@ class Node:
 
     def status(self, node: str | None = None) -> dict[str, t.Any] | None:
         if node == SEED:
-            return {"running_nodes": [one for one in self.theirs if one != ME], "disk_nodes": list(self.theirs)}
+            flags = [{"name": "khepri_db", "state": "enabled" if self.there_raft else "disabled"}]
+            return {"running_nodes": [one for one in self.theirs if one != ME], "disk_nodes": list(self.theirs), "feature_flags": flags}
         if not self.up or not self.app:
             return None
         running = [ME, *(one for one in self.known if one != ME)]
@@ -60,8 +62,27 @@ class Node:
     def served(self) -> tuple[tuple[str, ...], ...]:
         return (tuple(self.known),)
 
+    def version(self) -> tuple[int, ...]:
+        return self.release
+
     def khepri(self) -> bool:
-        return False
+        return self.raft
+
+    def stand_alone(self) -> None:
+        self.tries += 1
+        if self.tries < 3:
+            raise CommandError(["rabbitmqctl"], 69, "")
+        self.said.append("alone")
+
+    def set_aside(self) -> None:
+        assert not self.up
+        self.said.append("aside")
+        self.known, self.raft = [], False
+
+    def enable_khepri(self) -> None:
+        assert self.app, "a broker that is stopped cannot move its metadata"
+        self.said.append("khepri")
+        self.raft = True
 
     def note_members(self, members: t.Sequence[str]) -> None:
         self.noted_members = list(members)
@@ -163,10 +184,38 @@ def run(node: Node, check: bool = False, **request: t.Any) -> t.Any:
     [
         ({}, {}, ["set the cookie", "start"], ["cookie", "start"]),
         ({}, {"seed": SEED}, ["set the cookie", "start", "join"], ["cookie", "start", "stop_app", "join", "start_app"]),
+        # the first member of a new cluster; those that join get its store
+        ({"release": (4, 0, 5)}, {}, ["set the cookie", "start", "use Khepri"], ["cookie", "start", "khepri"]),
+        ({"release": (4, 0, 5)}, {"seed": SEED}, ["set the cookie", "start", "join"], ["cookie", "start", "stop_app", "join", "start_app"]),
+        # a run was killed before that
+        ({"up": True, "app": True, "known": [ME], "secret": COOKIE, "release": (4, 1)}, {}, ["use Khepri"], ["khepri"]),
+        ({"up": True, "app": True, "known": [ME], "secret": COOKIE, "release": (4, 0, 5), "raft": True}, {}, [], []),
+        # the cluster was started without this member
+        (
+            {"app": False, "known": [SEED, ME, "rabbit@c"], "secret": COOKIE, "raft": True, "there_raft": True}, {"seed": SEED}, ["set its data aside", "start", "join"],
+            ["aside", "start", "stop_app", "join", "start_app"],
+        ),
+        ({"up": True, "app": True, "known": [SEED, ME], "theirs": [SEED, ME], "secret": COOKIE, "raft": True}, {"seed": SEED}, [], []),
+        # a member with Khepri is forced once it answers
+        (
+            {"known": [SEED, ME, "rabbit@c"], "secret": COOKIE, "raft": True}, {"state": "started", "force_boot": True}, ["force the start", "start"],
+            ["start", "alone"],
+        ),
+        # an existing cluster keeps its store
+        ({"up": True, "app": True, "known": [ME, SEED], "secret": COOKIE, "release": (4, 0, 5)}, {}, [], []),
         # its disk is lost, and the cluster knows it
         (
             {"theirs": [SEED, ME]}, {"seed": SEED}, ["set the cookie", "start", "join"],
-            ["cookie", "start", "stop_app", "forget rabbit@b", "join", "start_app"],
+            ["cookie", "forget rabbit@b", "start", "stop_app", "join", "start_app"],
+        ),
+        # the same, and it was started before: with Khepri the cluster has sent it some of its data
+        (
+            {"up": True, "app": True, "secret": COOKIE, "theirs": [SEED, ME], "there_raft": True}, {"seed": SEED}, ["set its data aside", "restart", "join"],
+            ["stop", "aside", "forget rabbit@b", "start", "stop_app", "join", "start_app"],
+        ),
+        (
+            {"up": True, "app": True, "secret": COOKIE, "theirs": [SEED, ME]}, {"seed": SEED}, ["join"],
+            ["stop_app", "forget rabbit@b", "join", "start_app"],
         ),
         # a run was killed after it stopped the broker to let it join
         (
