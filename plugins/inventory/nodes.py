@@ -25,7 +25,8 @@ description:
 notes:
   - In addition to the groups of the roles, C(servers) contains every physical server and C(footprint_vms) every virtual machine.
   - "Variables of every host: C(footprint_cluster), C(node_roles), C(footprint_known_hosts), and C(ansible_host) if its address is known."
-  - "Additional variables of a server: C(vms)."
+  - "Additional variables of a server: C(vms), and C(footprint_inventory) with the sources up to this file."
+  - VM details in the extra variable C(spawn_vms_details), a mapping of servers, are added to those of the file.
   - "Additional variables of a virtual machine: C(vm_details), C(vm_host), C(vm_uuid), C(vm_macs), C(vm_address_source), C(vm_address_lookup)
     (the sources of addresses, for P(reduced.footprint.vm_connection#lookup)); if its ssh host key is known, also C(vm_host_key), and
     C(ansible_ssh_extra_args), C(ansible_sftp_extra_args) and C(ansible_scp_extra_args), which pin the key."
@@ -34,7 +35,7 @@ notes:
   - O(cluster), O(environment), O(dhcp_leases), O(libvirt_uri), O(discover_network) and O(exclude_addresses) may be templates, for example
     lookups of the environment. They are rendered before any host is known.
   - Sources are read in the order of the command line, those of a directory in the order of their names. Hosts of later ones are not available.
-extends_documentation_fragment: [constructed, inventory_cache]
+extends_documentation_fragment: [constructed, inventory_cache, reduced.footprint.topology]
 options:
   plugin:
     description: Name of this plugin.
@@ -45,6 +46,11 @@ options:
     description: Name of the cluster, from which UUIDs and MAC addresses derive, so it must never change. Letters, digits, C(._-).
     type: str
     required: true
+  part_of:
+    description:
+      - Only in a file C(NAME.vms.yml), name of the inventory file beside it, whose C(servers) have the C(vms) of this file as well. The playbook
+        C(spawn_vms) writes it to keep VM details that were given as C(spawn_vms_details).
+    type: str
   servers:
     description:
       - The physical servers by name.
@@ -64,68 +70,6 @@ options:
       - Mappings are merged recursively, other values replace each other, lists such as C(disks) as a whole. V(null) removes a default.
     type: dict
     default: {}
-  nodes:
-    description:
-      - The roles and settings of hosts. Each key is a regular expression for names of hosts, anchored at the start only, so V(node1) also matches
-        C(node12); append V($) to avoid that. C(roles) is a list of roles, C(configs) a mapping of settings.
-      - A host that matches several keys has the roles of all of them. Their settings are merged in the lexicographic order of the
-        keys, the last wins. A warning is shown if a key for one host is overridden by a key for several.
-    type: dict
-    default: {}
-  roles:
-    description:
-      - The services of each role, as a list. The roles of servers and VM details count as well as those of O(nodes).
-      - Services are C(galera), C(rabbitmq), C(witness), C(memcached), C(load_balancer), C(keystone), C(ovn_database), C(placement), C(glance), C(nova),
-        C(neutron), C(horizon), the logical ones C(database), C(rpc) and C(notifications), and those declared in O(services).
-    type: dict
-    default: {}
-  replicas:
-    description: The number of hosts that run a service, the first of the inventory among those that have it. Default is all.
-    type: dict
-    default: {}
-  services:
-    description:
-      - Services that the collection does not include, and changes to those that it does.
-      - A logical service has C(service_def), the real service that implements it.
-      - A real service has C(role), the Ansible role that deploys it, C(depends), the services to deploy before it, C(once), steps to run once per
-        deployment, C(port), C(scheme), C(memory) in MiB, C(defaults), C(group), C(frontend), C(check) and C(exclusive).
-      - Both may have C(configs), settings of this service only, and C(mapping), the service that it uses for a logical one.
-    type: dict
-    default: {}
-  configs:
-    description:
-      - Settings for all hosts. Settings below the name of a service become variables of its role, for example C(galera.settings)
-        becomes C(galera_settings). Any other key is a variable of that name.
-      - Precedence, from lowest to highest, is the defaults of the services' roles, O(global_configs), O(configs), C(configs) of
-        O(nodes), C(configs) of O(services). Mappings are merged recursively, other values replace each other.
-      - Variables of a host in O(servers) or C(host_vars) have precedence over all of them.
-    type: dict
-    default: {}
-  global_configs:
-    description: Settings with lower precedence than O(configs), for example those of a site in a file listed in O(includes).
-    type: dict
-    default: {}
-  networks:
-    description: Networks by name, the variable C(footprint_networks), with C(cidr), C(vlan) and C(services), see the guide to topologies.
-    type: dict
-    default: {}
-  includes:
-    description:
-      - Files with any of O(nodes), O(roles), O(replicas), O(services), O(configs), O(global_configs), O(networks), for example settings that
-        several environments share. Paths are relative to this file. Later files override earlier ones, this file overrides all.
-    type: list
-    elements: str
-    default: []
-  environment:
-    description: Name of the environment that the topology describes and that secrets are stored under, by default that of the cluster.
-    type: str
-  own_groups:
-    description:
-      - Prefix the groups of the topology with the name of the environment, for example C(blue_galera), and add a group with the name
-        of the environment that contains all hosts with services. For inventories with several environments.
-      - Without it, a second environment in one inventory is refused, because the groups would be mixed.
-    type: bool
-    default: false
   address_sources:
     description:
       - Sources of the address of a virtual machine, in the order in which they are queried; the first result is used.
@@ -217,6 +161,7 @@ cluster: blue
 libvirt_uri: {qemu: "qemu+ssh://root@{host}/system", lxc: "lxc+ssh://root@{host}/"}
 """
 
+import dataclasses
 import os
 import typing as t
 
@@ -224,12 +169,12 @@ from ansible import constants
 from ansible.errors import AnsibleParserError
 from ansible.inventory.helpers import get_group_vars
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
-from ansible.utils.vars import combine_vars
+from ansible.utils.vars import combine_vars, load_extra_vars
 from ansible.vars.plugins import get_vars_from_inventory_sources
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, Problems, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import check_known
-from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_inventory, run_names
+from ansible_collections.reduced.footprint.plugins.module_utils._inventory import run_inventory, run_kept, run_names
 from ansible_collections.reduced.footprint.plugins.module_utils._topology import run_topology
 
 
@@ -246,6 +191,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         super().parse(inventory, loader, path, cache)
         problems = Problems()
         try:
+            if run_kept.is_part(path):
+                # read with the file that it is a part of
+                run_names.READ[os.path.abspath(path)] = ""
+                return
             config = self._read_config_data(path)
             for key in config:
                 problems.call(check_known, {key: None}, sorted(self.option_definitions), "", "")
@@ -255,6 +204,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         except FootprintError as error:
             # Ansible continues without the file; the playbooks do not
             run_names.READ[os.path.abspath(path)] = str(error)
+            if run_kept.GIVEN is not None:
+                return
             self._end(f"{path}: {error}")
             raise AnsibleParserError(f"{path}: {error}") from None
         except AnsibleParserError as error:
@@ -272,6 +223,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _populate(self, path: str, cache: bool, problems: Problems) -> None:
         wanted = run_topology.parse({key: self.get_option(key) for key in run_topology.KEYS}, list(self._included(path)))
         servers = run_inventory.parse_servers(self.get_option("servers"), "servers", self.get_option("vm_defaults"), problems)
+        servers = run_kept.add(servers, path, self._kept(path), self._given(), problems)
         named = {item.name for item in servers}
         run_topology.check_names(wanted, servers, run_names.known_variables(), problems)
         servers += tuple(item for item in self._servers_of_other_sources() if item.name not in named)
@@ -292,9 +244,23 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         mine = run_topology.over(run_inventory.hosts(plan, found, run_inventory.host_keys(keys), lookup), laid)
         for host in mine:
             self._add(host)
+        for name in run_kept.KEPT.get(os.path.abspath(path), ()):
+            self.inventory.set_variable(name, "footprint_inventory", [*getattr(self.inventory, "processed_sources", []), os.path.abspath(path)])
         done = {host.name for host in mine}
         for name in (one for one in laid.variables if one not in done):
             self._complete(name, laid)
+
+    def _kept(self, path: str) -> t.Any:
+        """Return the content of the file with VM details that were given to earlier runs."""
+        file = run_kept.file_of(path)
+        return self._read(file) if os.path.isfile(file) else None
+
+    def _given(self) -> t.Any:
+        """Return the VM details given to this run."""
+        if run_kept.GIVEN is not None:
+            return run_kept.GIVEN
+        given = load_extra_vars(self.loader).get(run_kept.VARIABLE)
+        return self.templar.template(given) if isinstance(given, str) else given
 
     def _included(self, path: str) -> t.Iterator[tuple[str, t.Any]]:
         """Name and content of each included file."""
@@ -369,6 +335,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         )
 
     def _addresses(self, plan: run_inventory.Inventory, lookup: run_inventory.Lookup, path: str, cache: bool) -> dict[str, run_inventory.Found]:
+        if run_kept.GIVEN is not None:
+            # the addresses of VMs that do not exist yet are not found in any other way
+            return run_inventory.find_addresses(plan, dataclasses.replace(lookup, sources=("fixed",)))[0]
         self.load_cache_plugin()
         key = self.get_cache_key(path)
         wanted = run_inventory.signature(plan, lookup)

@@ -48,6 +48,17 @@ FIND = f"""
         msg: "controller2 is at {{{{ hostvars.controller2.ansible_host | default('nowhere') }}}}"
       run_once: true
 """
+UPLOAD = f"""
+- hosts: virt
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_tasks: {ROOT}/playbooks/tasks/add_details.yml
+    - ansible.builtin.debug: {{msg: "metal1 has {{{{ vms | map(attribute='id') | join('+') }}}}"}}
+- hosts: footprint_vms
+  gather_facts: false
+  tasks:
+    - ansible.builtin.debug: {{msg: "{{{{ inventory_hostname }}}} on {{{{ vm_host }}}} of {{{{ vm_details.cpu }}}}"}}
+"""
 
 
 @pytest.fixture(name="blue")
@@ -59,6 +70,7 @@ def fixture_blue(awx: Awx, tmp_path: pathlib.Path) -> Awx:
     (awx.project / "inventory" / "group_vars" / "all.yml").write_text(HERE, "utf-8")
     (awx.project / "ask.yml").write_text(ASK.replace("ANSWER", str(tmp_path / "answer")), "utf-8")
     (awx.project / "find.yml").write_text(FIND, "utf-8")
+    (awx.project / "upload.yml").write_text(UPLOAD, "utf-8")
     awx.update_inventory()
     return awx
 
@@ -95,6 +107,23 @@ def test_an_address_is_found_after_the_inventory_was_frozen(blue: Awx, tmp_path:
     done = blue.job("find.yml")
     assert "controller2 is at 192.0.2.32" in done.text
     assert done.recap("changed") == 0
+
+
+def test_details_of_a_survey_are_hosts_of_the_job(blue: Awx) -> None:
+    web = {"id": "web", "cpu": 3, "ram": 4, "nics": [{"bridge": "br-admin"}], "disks": [{"size": 20}]}
+    done = blue.job("upload.yml", spawn_vms_details=json.dumps({"metal1": [web]}))
+    assert done.rc == 0, done.text
+    assert "metal1 has controller1+controller2+web" in done.text and "web on metal1 of 3" in done.text
+    assert "nodes.vms.yml is lost with this job of AWX." in done.text and "- id: web" in done.text
+    refused = blue.job("upload.yml", spawn_vms_details=json.dumps({"metal1": [{**web, "cpu": "{{ 7 }}"}]}))
+    assert refused.rc != 0 and "spawn_vms_details.metal1[0].cpu: contains a template." in refused.text
+    # committed as shown
+    kept = {"plugin": "reduced.footprint.nodes", "part_of": "nodes.yml", "servers": {"metal1": {"vms": [web]}}}
+    (blue.project / "inventory" / "nodes.vms.yml").write_text(yaml.safe_dump(kept, sort_keys=False), "utf-8")
+    blue.update_inventory()
+    again = blue.job("upload.yml", spawn_vms_details=json.dumps({"metal1": [web]}))
+    assert "web on metal1 of 3" in again.text and "is lost" not in again.text and again.recap("changed") == 0
+    assert "web on metal1 of 3" in blue.job("upload.yml", spawn_vms_details="").text
 
 
 def test_a_job_generates_no_secret_that_would_be_lost(blue: Awx, tmp_path: pathlib.Path) -> None:

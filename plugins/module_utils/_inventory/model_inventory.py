@@ -32,6 +32,7 @@ class Server:
     :arg variables: its host variables, without ``vms`` and roles.
     :arg path: its path in the user's input, for messages.
     :arg defaults: of its VMs, then those of the cluster; ``None`` for a server of another source, whose VM details are complete.
+    :arg more: VM details that are not written in the inventory file itself.
     :arg place: the address at which Ansible reaches it, with a port if that is set; empty if its variables do not show it.
     """
 
@@ -42,6 +43,7 @@ class Server:
     path: str
     place: str = ""
     defaults: tuple[Layer, ...] | None = None
+    more: tuple[Layer, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -142,11 +142,12 @@ def _has(values: t.Any, keys: t.Sequence[str]) -> bool:
 
 
 def parse(
-    value: t.Any, path: str, cluster: str, defaults: t.Sequence[Layer] | None
+    value: t.Any, path: str, cluster: str, defaults: t.Sequence[Layer] | None, more: t.Sequence[Layer] = ()
 ) -> tuple[t.Any, tuple[VmDetails, ...], list[FootprintError]]:
     """Parse the VM details of a server.
 
     :arg defaults: of the server, then of the cluster; ``None``: the entries are complete.
+    :arg more: entries that are written elsewhere.
     :returns: the complete entries, the VMs, and all errors. A VM with errors is returned without the invalid keys, to find those of its other keys.
     """
     try:
@@ -157,17 +158,22 @@ def parse(
         return value, (), [error]
     errors: list[FootprintError] = []
     result, vms = [], []
-    for index, entry in enumerate(entries):
-        layers = [Layer(f"{path}[{index}]", entry if isinstance(entry, t.Mapping) else {}), *(defaults or ())]
+    places = [*(f"{path}[{index}]" for index in range(len(entries))), *(one.path for one in more)]
+    for place, entry in zip(places, (*entries, *(one.values for one in more))):
+        layers = [Layer(place, entry if isinstance(entry, t.Mapping) else {}), *(defaults or ())]
         made, vm, found = _parse_one(entry, layers, cluster, defaults is not None)
         result.append(made)
         vms += vm
         errors += [at_origin(each, layers) for each in found]
     if not errors:
         try:
-            return result, parse_vms(result, path, cluster=cluster), []
+            checked = parse_vms(result, path, cluster=cluster)
+            return result, tuple(dataclasses.replace(vm, path=place) for vm, place in zip(checked, places)), []
         except FootprintError as error:
-            errors.append(error)
+            message, where = error.message, error.path or ""
+            for index, place in enumerate(places):
+                message, where = (text.replace(f"{path}[{index}]", place) for text in (message, where))
+            errors.append(type(error)(message, where or None, error.hint))
     return result, tuple(vms), errors
 
 

@@ -25,7 +25,7 @@ COMMON = frozenset(
     + ("footprint_network_addresses", "footprint_networks", "footprint_playbook", "footprint_secrets_generate")
     + ("footprint_external_name", "footprint_known_hosts", "footprint_secrets", "footprint_secrets_stores", "footprint_services", OTHERS)
     # set by the inventory plugin and the playbooks
-    + ("footprint_checked", "footprint_environments", "footprint_listed", "footprint_topology")
+    + ("footprint_checked", "footprint_environments", "footprint_inventory", "footprint_listed", "footprint_topology")
 )
 #: Variables of the playbooks and results of tasks that have the prefix of a role.
 _MORE = {

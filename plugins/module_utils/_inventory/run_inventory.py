@@ -118,7 +118,7 @@ def parse(cluster: str, servers: t.Sequence[Server], problems: Problems | None =
     machines: list[Machine] = []
     complete, slips, images = [], {}, {}
     for item in servers:
-        vms, parsed, errors = plan_details.parse(item.vms, f"{item.path}.vms", cluster, item.defaults)
+        vms, parsed, errors = plan_details.parse(item.vms, f"{item.path}.vms", cluster, item.defaults, item.more)
         found.found += errors
         if parsed and VIRT_ROLE not in item.roles:
             found.found.append(
@@ -151,7 +151,9 @@ def _check_witnesses(servers: t.Sequence[Server], machines: t.Sequence[Machine])
 
 def _layers(item: Server, vm: VmDetails) -> list[model_inventory.Layer]:
     """Return the details of a VM as they are written, and their defaults."""
-    entry = plan_details.as_list(item.vms, "vms")[int(vm.path[:-1].rpartition("[")[2])]
+    entry = next((one.values for one in item.more if one.path == vm.path), None)
+    if entry is None:
+        entry = plan_details.as_list(item.vms, "vms")[int(vm.path[:-1].rpartition("[")[2])]
     return [model_inventory.Layer(vm.path, entry), *(item.defaults or ())]
 
 
