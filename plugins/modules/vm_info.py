@@ -72,8 +72,13 @@ options:
     description: Return the addresses that libvirt knows from the leases of its networks, the guest agents and the ARP table of the host.
     type: bool
     default: false
+  snapshots:
+    description: Return the snapshots.
+    type: bool
+    default: false
 seealso:
   - module: reduced.footprint.vm_define
+  - module: reduced.footprint.vm_snapshot
 """
 
 EXAMPLES = r"""
@@ -285,6 +290,19 @@ vms:
         address: {description: The IPv4 or IPv6 address., type: str, sample: 192.168.122.57}
         mac: {description: MAC of the NIC., type: str, sample: '52:54:00:25:3d:6c'}
         source: {description: 'V(lease), V(agent) or V(arp).', type: str, sample: lease}
+    snapshots:
+      description: The snapshots that libvirt has of the domain, the oldest first, also those of others.
+      returned: when O(snapshots=true)
+      type: list
+      elements: dict
+      sample: [{name: before-upgrade, description: "", state: running, created_at: "2026-11-25T19:00:00Z", current: true, parent: null}]
+      contains:
+        name: {description: Name of the snapshot., type: str, sample: before-upgrade}
+        description: {description: Its description., type: str, sample: ""}
+        state: {description: 'V(running) or V(paused) with memory, V(shutdown) without.', type: str, sample: running}
+        created_at: {description: Time of its creation (UTC)., type: str, sample: "2026-11-25T19:00:00Z"}
+        current: {description: Whether the disks are based on it., type: bool, sample: true}
+        parent: {description: Name of the snapshot before it, null for the first., type: str, sample: null}
     xml:
       description: The persistent definition, used from the next start.
       returned: when O(xml=true)
@@ -318,6 +336,7 @@ def main() -> None:
             "addresses": {"type": "bool", "default": False},
             "drift": {"type": "bool", "default": False},
             "volumes": {"type": "bool", "default": False},
+            "snapshots": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )

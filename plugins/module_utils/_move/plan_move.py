@@ -50,7 +50,7 @@ def _of_the_vm(vm: Facts) -> t.Iterator[Problem]:
     if vm["saved"]:
         yield Problem("the VM has a managed save image, which cannot be moved.", "Start the VM, or remove the image (virsh managedsave-remove).", "id")
     if vm["snapshots"]:
-        yield Problem("the VM has snapshots, which cannot be moved.", "Delete them first (virsh snapshot-delete).", "id")
+        yield Problem("the VM has snapshots, which cannot be moved.", "Remove them first (vm_snapshot with state: absent).", "id")
     for device in vm["passed"]:
         yield Problem(f"the VM uses a {device} of the source.", "Detach it first.", "id")
     for reason in vm["unfit"]:
@@ -178,7 +178,7 @@ def return_problems(items: t.Iterable[Item], there: Facts, name: str) -> list[Pr
             )
         )
     if there["snapshots"]:
-        problems.append(Problem(f"the VM has snapshots on {name}, which cannot be moved.", "Delete them there first (virsh snapshot-delete).", "state"))
+        problems.append(Problem(f"the VM has snapshots on {name}, which cannot be moved.", "Remove them there first (vm_snapshot with state: absent).", "state"))
     if there["saved"]:
         hint = "Start the VM there, or remove the image (virsh managedsave-remove)."
         problems.append(Problem(f"the VM has a managed save image on {name}, which cannot be moved.", hint, "state"))

@@ -45,6 +45,7 @@ class InfoRequest:
     volumes: bool = False
     xml: bool = False
     addresses: bool = False
+    snapshots: bool = False
     records_path: str = str(io_owner.HOME)
 
 
@@ -128,6 +129,10 @@ class _Driver:
             from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import run_addresses
 
             vm["addresses"] = run_addresses.read(self._host, record.uuid, vm["macs"]) if record.active else []
+        if self._request.snapshots:
+            from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_snapshots
+
+            vm["snapshots"] = io_snapshots.listed(self._host, record.uuid) if vm["has_snapshots"] else []
         if self._request.xml:
             from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_hidden import hidden
 
