@@ -21,7 +21,7 @@ class ActionModule(PlanAction):
 
     def plan(self, given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> Plan:
         """Keep the VM details, and return the hosts that the inventory of this run lacks."""
-        details = plan_kept.parse(given["details"])
+        details = plan_kept.parse(given["vms"])
         hostvars = variables["hostvars"]
         sources = {name: tuple(hostvars[name].get("footprint_inventory") or ()) for name in variables["groups"]["all"]}
         problems = Problems()

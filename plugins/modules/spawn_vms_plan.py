@@ -17,7 +17,7 @@ description:
 extends_documentation_fragment:
   - reduced.footprint.attributes.changes
 options:
-  details:
+  vms:
     description: Each server with its VM details, a mapping of lists, or that as JSON text. Templates in it are refused.
     type: raw
     required: true
@@ -32,7 +32,7 @@ seealso:
 EXAMPLES = r"""
 - name: Keep the details of a VM
   reduced.footprint.spawn_vms_plan:
-    details:
+    vms:
       metal1: [{id: web, ram: 4, nics: [{bridge: br-admin}], disks: [{size: 20, image: debian-12}]}]
   register: given
 """
