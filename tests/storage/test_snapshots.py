@@ -69,7 +69,7 @@ def test_disks_return_to_a_snapshot(host: StorageHost) -> None:
     second = step(host, "present", "later")[-1]
     assert (second["name"], second["parent"]) == ("later", "before")
     write(path, "33")
-    # a snapshot is no change of the VM
+    # a snapshot does not change the VM
     assert not host.call(VM, state="shutdown").vms[0].changed
     step(host, "reverted")
     assert content(path) == "11"

@@ -43,7 +43,7 @@ def _plain(value: t.Any, path: str) -> t.Any:
         return [_plain(each, f"{path}[{index}]") for index, each in enumerate(value)]
     if isinstance(value, str):
         if plan_names.has_template(value):
-            # whoever may answer a question of AWX must not run programs on the control node
+            # a user who may answer a question of AWX must not run programs on the control node
             raise InputError("contains a template.", path, "Write the value itself, or add the VM to the inventory file.")
         return str(value)
     for kind in (bool, int, float):
@@ -106,7 +106,7 @@ def additions(own: t.Sequence[Layer], kept: t.Sequence[Layer], given: t.Sequence
 
 
 def _id(one: Layer) -> str:
-    # what is no VM, or has no id, is reported with all other errors
+    # one that is not a mapping, or has no id, is reported with all other errors
     return str(one.values.get("id", one.path)) if isinstance(one.values, t.Mapping) else one.path
 
 
