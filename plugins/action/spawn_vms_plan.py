@@ -49,14 +49,16 @@ class ActionModule(PlanAction):
         return self._loader.load_from_file(path, cache="none") if os.path.isfile(path) else None
 
     def _read(self, files: t.Sequence[str], details: plan_kept.Details) -> InventoryManager:
+        missing = next((file for file in files if os.path.isabs(file) and not os.path.exists(file)), None)
+        if missing:
+            raise InputError("does not exist here.", missing, "Keep the inventory in the project, at the same path as when it was read.")
         run_kept.GIVEN = details
         try:
             manager = InventoryManager(loader=self._loader, sources=list(files))
         finally:
             run_kept.GIVEN = None
-        if run_names.READ.get(files[-1], "missing"):
-            why = run_names.READ.get(files[-1]) or "cannot be read here."
-            raise InputError(why, files[-1])
+        if run_names.READ[files[-1]]:
+            raise InputError(run_names.READ[files[-1]], files[-1])
         return manager
 
     def _hosts(self, manager: InventoryManager, server: str, hostvars: t.Any) -> t.Iterator[dict[str, t.Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -109,8 +110,16 @@ def test_an_address_is_found_after_the_inventory_was_frozen(blue: Awx, tmp_path:
     assert done.recap("changed") == 0
 
 
+def same_path(awx: Awx) -> None:
+    """In containers, the project of the inventory update has the path of that of the job."""
+    awx.inventory = json.loads(re.sub(r'[^"]*/update-[0-9]+/project', str(awx.project), json.dumps(awx.inventory)))
+
+
 def test_details_of_a_survey_are_hosts_of_the_job(blue: Awx) -> None:
     web = {"id": "web", "cpu": 3, "ram": 4, "nics": [{"bridge": "br-admin"}], "disks": [{"size": 20}]}
+    missing = blue.job("upload.yml", spawn_vms_details=json.dumps({"metal1": [web]}))
+    assert missing.rc != 0 and "nodes.yml: does not exist here." in missing.text, missing.text
+    same_path(blue)
     done = blue.job("upload.yml", spawn_vms_details=json.dumps({"metal1": [web]}))
     assert done.rc == 0, done.text
     assert "metal1 has controller1+controller2+web" in done.text and "web on metal1 of 3" in done.text
@@ -121,6 +130,7 @@ def test_details_of_a_survey_are_hosts_of_the_job(blue: Awx) -> None:
     kept = {"plugin": "reduced.footprint.nodes", "part_of": "nodes.yml", "servers": {"metal1": {"vms": [web]}}}
     (blue.project / "inventory" / "nodes.vms.yml").write_text(yaml.safe_dump(kept, sort_keys=False), "utf-8")
     blue.update_inventory()
+    same_path(blue)
     again = blue.job("upload.yml", spawn_vms_details=json.dumps({"metal1": [web]}))
     assert "web on metal1 of 3" in again.text and "is lost" not in again.text and again.recap("changed") == 0
     assert "web on metal1 of 3" in blue.job("upload.yml", spawn_vms_details="").text
