@@ -57,7 +57,8 @@ class Site:
     def run(self, *options: str, play: str = "play.yml", source: str = "inventory", **variables: t.Any) -> tuple[int, str]:
         environment = {
             **os.environ, "ANSIBLE_COLLECTIONS_PATH": str(self.folder / "collections"), "PYTHONPATH": "", "HOME": str(self.folder),
-            "ANSIBLE_LOCAL_TEMP": str(self.folder / "local"), "TMPDIR": str(self.folder), "ANSIBLE_NOCOLOR": "1", "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true",
+            "ANSIBLE_LOCAL_TEMP": str(self.folder / "local"), "TMPDIR": str(self.folder), "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED": "true",
         }  # fmt: skip
         more = ["-e", json.dumps(variables)] if variables else []
         done = ansible_playbook("-i", source, *options, *more, play, cwd=self.folder, env=environment)

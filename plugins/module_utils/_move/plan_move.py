@@ -178,7 +178,7 @@ def return_problems(items: t.Iterable[Item], there: Facts, name: str) -> list[Pr
             )
         )
     if there["snapshots"]:
-        problems.append(Problem(f"the VM has snapshots on {name}, which cannot be moved.", "Remove them there first (vm_snapshot with state: absent).", "state"))
+        problems.append(Problem(f"the VM has snapshots on {name}, which cannot be moved.", "Remove them there first (vm_snapshot, absent).", "state"))
     if there["saved"]:
         hint = "Start the VM there, or remove the image (virsh managedsave-remove)."
         problems.append(Problem(f"the VM has a managed save image on {name}, which cannot be moved.", hint, "state"))
