@@ -302,7 +302,7 @@ vms:
         state: {description: 'V(running) or V(paused) with memory, V(shutdown) without.', type: str, sample: running}
         created_at: {description: Time of its creation (UTC)., type: str, sample: "2026-11-25T19:00:00Z"}
         current: {description: Whether the disks are based on it., type: bool, sample: true}
-        parent: {description: Name of the snapshot before it, null for the first., type: str, sample: null}
+        parent: {description: 'Name of the snapshot before it; null for the first.', type: str, sample: null}
     xml:
       description: The persistent definition, used from the next start.
       returned: when O(xml=true)

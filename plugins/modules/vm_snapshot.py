@@ -13,7 +13,7 @@ description:
   - Snapshots of libvirt within the qcow2 disks of a VM, of a running VM with its memory. The guest is paused while the memory is written.
   - Refused with the reason for containers, disks that are not qcow2 or that are shared, VMs with UEFI variables, an emulated TPM, saved memory or
     copies on a standby, and VMs that M(reduced.footprint.vm_move) moves. A VM with snapshots is in turn neither moved nor copied.
-  - A snapshot is not a backup: it is in the same file as the disk. Never revert a single member of a database or another cluster.
+  - A snapshot is not a backup, because it is in the same file as the disk. Never revert a single member of a database or another cluster.
 requirements:
   - python3-libvirt and python3-lxml on the host
 extends_documentation_fragment:

@@ -192,7 +192,8 @@ def run(node: Node, check: bool = False, **request: t.Any) -> t.Any:
         ({"up": True, "app": True, "known": [ME], "secret": COOKIE, "release": (4, 0, 5), "raft": True}, {}, [], []),
         # the cluster was started without this member
         (
-            {"app": False, "known": [SEED, ME, "rabbit@c"], "secret": COOKIE, "raft": True, "there_raft": True}, {"seed": SEED}, ["set its data aside", "start", "join"],
+            {"app": False, "known": [SEED, ME, "rabbit@c"], "secret": COOKIE, "raft": True, "there_raft": True}, {"seed": SEED},
+            ["set its data aside", "start", "join"],
             ["aside", "start", "stop_app", "join", "start_app"],
         ),
         ({"up": True, "app": True, "known": [SEED, ME], "theirs": [SEED, ME], "secret": COOKIE, "raft": True}, {"seed": SEED}, [], []),
