@@ -13,7 +13,9 @@ description:
   - Starts the RabbitMQ node of this host, or restarts it if its configuration is newer, joins it to a cluster and waits until it
     is healthy.
   - A node without data that the cluster already knows has lost its disk. The cluster forgets it, then it joins again.
-  - A node that has contents never joins, because joining would wipe them.
+  - A node that has contents never joins, because joining would wipe them. If a cluster with Khepri was forced to start without it, or has sent it some of
+    its data because it has lost its disk, they are moved aside first.
+  - The first node of a new cluster of RabbitMQ 4.0 or later moves its metadata into Khepri. This cannot be undone.
   - Before a restart it waits until no quorum queue would lose its majority, and moves clients and queue leaders to other members.
 extends_documentation_fragment:
   - reduced.footprint.attributes.changes
@@ -44,7 +46,8 @@ options:
   force_boot:
     description:
       - Start a node that is stopped, or waits for others, without them. Queues and messages that only they have are lost.
-      - Has no effect on a running node, and none on one that sees a running member when it starts.
+      - Has no effect on a running node, and with Mnesia none on one that sees a running member when it starts. With Khepri the node becomes the only one of
+        its cluster, and the others must join it again.
     type: bool
     default: false
   wait_timeout:
@@ -69,8 +72,8 @@ EXAMPLES = r"""
 RETURN = r"""
 actions:
   description:
-    - Actions that were taken, or in check mode would be. Some of V(set the cookie), V(force the start), V(start), V(restart), V(join), V(forget)
-      and V(revive).
+    - Actions that were taken, or in check mode would be. Some of V(set the cookie), V(set its data aside), V(force the start), V(start), V(restart),
+      V(use Khepri), V(join), V(forget) and V(revive).
   returned: success
   type: list
   elements: str
