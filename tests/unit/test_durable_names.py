@@ -27,6 +27,7 @@ ALLOWED = {
     "roles/boot_server/files/build_boot_system.py": "without the collection's code; it is flushed before, and built again if its name is missing",
     "roles/boot_server/files/build_root.py": "without the collection's code; it is flushed before, and built again if its name is missing",
     "roles/cloud_image/files/build_cloud_image.py": "without the collection's code; it is flushed before, and built again if its name is missing",
+    "roles/galera/files/galera_before_start.py": "without the collection's code; done again at the next start of the server, and the folders are flushed",
     "roles/galera/files/galera_report.py": "without the collection's code; it flushes the file before and the folder after it",
     "roles/galera/files/galera_upgraded.py": "without the collection's code; written again at the next start of the server",
     "roles/glance/files/glance_copies.py": "without the collection's code; it flushes the file before and the folder after it",

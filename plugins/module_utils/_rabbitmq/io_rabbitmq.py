@@ -18,7 +18,7 @@ import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command import Completed, run
-from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, write_atomic
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text, rename, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError
 
 _USER = "rabbitmq"
@@ -173,7 +173,7 @@ class RabbitMq:
         shutil.chown(folder, _USER)
         for name in (f"{self.node}-feature_flags", f"{self.node}-served.json", self.node):
             if (place / name).exists():
-                os.rename(place / name, folder / name)
+                rename(place / name, folder / name, new=True, flush=False)
 
     def khepri(self) -> bool:
         """Return whether the node has its metadata in Khepri."""

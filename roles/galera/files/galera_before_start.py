@@ -21,6 +21,15 @@ MARK = pathlib.Path("/var/lib/footprint-galera/incomplete")
 ASIDE = ".incomplete-"
 
 
+def synchronise(folder: pathlib.Path) -> None:
+    """Write the names in a folder to the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def keep_view(data: pathlib.Path) -> None:
     """Rename the saved view of the last component.
 
@@ -30,6 +39,7 @@ def keep_view(data: pathlib.Path) -> None:
     view, last, state = data / "gvwstate.dat", data / "gvwstate.dat.last", data / "grastate.dat"
     if view.exists() and view.stat().st_size:
         os.replace(view, last)
+        synchronise(data)
         return
     view.unlink(missing_ok=True)
     if not state.exists() or not re.search(r"(?m)^seqno: *-1", state.read_text(encoding="utf-8", errors="replace")):
@@ -45,6 +55,8 @@ def set_aside(data: pathlib.Path) -> None:
     for path in sorted(data.iterdir()):
         if not path.name.startswith(ASIDE) and path.name != "lost+found":
             os.rename(path, folder / path.name)
+    synchronise(folder)
+    synchronise(data)
     # the position that the distribution's unit has read from them
     subprocess.run(["systemctl", "unset-environment", "_WSREP_START_POSITION"], check=True)
 
