@@ -2,20 +2,23 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Snapshots of real guests (``vm_snapshot``): created, listed, reverted, removed, and refused where they would harm."""
+"""Snapshots of real guests (``reduced.footprint.vm_snapshot``): created, listed, reverted, removed, and refused where they would harm."""
 
 from __future__ import annotations
 
+import json
 import pathlib
 import subprocess
 import typing as t
 
 import pytest
+from ansible.module_utils import basic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_info import InfoRequest, read_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_snapshot import SnapshotRequest, change
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import Operation, Record
+from ansible_collections.reduced.footprint.plugins.modules import vm_snapshot
 
 from storage_host import StorageHost
 
@@ -159,3 +162,21 @@ def test_unknown_names_are_errors(host: StorageHost) -> None:
             change(SnapshotRequest("storage", vm, name, state, uri=host.uris["qemu"]), check_mode=False)
     with pytest.raises(InputError, match="uri: is another host"):
         change(SnapshotRequest("storage", "a", "x", uri="qemu+ssh://root@metal2/system"), check_mode=False)
+
+
+def test_the_module_returns_what_it_does(host: StorageHost, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    host.one(VM, state="shutdown")
+
+    def run(state: str, check: bool = False) -> dict[str, t.Any]:
+        given = {"cluster": "storage", "id": "a", "snapshot": "x", "state": state, "uri": host.uris["qemu"], "_ansible_check_mode": check}
+        monkeypatch.setattr(basic, "_ANSIBLE_ARGS", json.dumps({"ANSIBLE_MODULE_ARGS": given}).encode())
+        monkeypatch.setattr(basic, "_ANSIBLE_PROFILE", "legacy", raising=False)
+        with pytest.raises(SystemExit):
+            vm_snapshot.main()
+        return dict(json.loads(capsys.readouterr().out.splitlines()[-1]))
+
+    results = [run("present", check=True), run("present"), run("present"), run("reverted"), run("absent"), run("absent")]
+    assert [each["changed"] for each in results] == [True, True, False, True, True, False]
+    assert [[one["name"] for one in each["snapshots"]] for each in results] == [[], ["x"], ["x"], ["x"], [], []]
+    failed = run("reverted")
+    assert failed["failed"] and failed["error"]["path"] == "snapshot"
