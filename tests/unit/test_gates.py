@@ -162,7 +162,8 @@ def test_what_failed_is_named_below_the_table(tmp_path: pathlib.Path, capsys: py
     copied = engine.Step(["sh", "-c", f"cp {tmp_path}/one.xml {tmp_path}/out.xml; exit 1"], tmp_path, reports=tmp_path, report_names="out.xml")
     assert engine.run_all([engine.Gate("g", "g", lambda: [copied], frozenset()), gate("plain", "exit 3", "true", SAYS)], tmp_path) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if line.startswith("failed: ")] == ["failed: g: a.b::c: no room", "failed: plain: sh -c exit 3", f"failed: plain: sh -c {SAYS}: fatal: [web1]: late"]
+    failed = [line for line in lines if line.startswith("failed: ")]
+    assert failed == ["failed: g: a.b::c: no room", "failed: plain: sh -c exit 3", f"failed: plain: sh -c {SAYS}: fatal: [web1]: late"]
     assert LAST_LINE.fullmatch(lines[-1])
 
 

@@ -54,7 +54,10 @@ class Host:
         """
         expires = None if ends is None else model_one_time_key.expiry(time.time() + ends)
         line = f"{before}{model_one_time_key.options([], expires, 'x')} ssh-ed25519 {key} {model_one_time_key.key_marker(name)}"
-        self.keys.write_text(f"ssh-ed25519 OTHER someone\n{line}\n", encoding="ascii")
+        # at once, as sshd's file is written: a check in between would find half of it
+        written = self.keys.with_name("written")
+        written.write_text(f"ssh-ed25519 OTHER someone\n{line}\n", encoding="ascii")
+        os.replace(written, self.keys)
 
     @contextlib.contextmanager
     def session(self, purpose: str, name: str, command: str, until: float = 1e10) -> t.Iterator[subprocess.Popen[bytes]]:
