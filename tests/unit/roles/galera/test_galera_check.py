@@ -174,9 +174,10 @@ def test_a_donor_that_lags_serves_only_if_no_other_member_is_synchronised(
     check = start(status=own)
     if other:
         start(PEER, check.port, other).becomes(503 if "non-Primary" in other.values() or "Joined" in other.values() else 200, "")
-    check.becomes(status, "lags behind" if status == 503 else "ready")
-    time.sleep(0.6)
-    assert check.get()[0] == status
+    for _time in range(2):
+        # it remains so; an answer in between can be late on a loaded machine
+        check.becomes(status, "lags behind" if status == 503 else "ready")
+        time.sleep(0.6)
     assert check.get("/synced")[0] == 503
 
 
