@@ -75,8 +75,10 @@ def _find(request: SnapshotRequest, connect: t.Callable[[str], DomainHost], stac
                 return host, seen
     if failures and len(failures) == len(uris):
         raise failures[0]
+    # a VM of a driver that does not answer is unknown, not missing
+    unread = f" Not searched: {'; '.join(str(error) for error in failures)}" if failures else ""
     hint = "Run it on the server of the VM; vm_info lists those of a server."
-    raise InputError(f"no VM of the cluster {request.cluster} on this host has the id {request.id}.", "id", hint)
+    raise InputError(f"no VM of the cluster {request.cluster} on this host has the id {request.id}.{unread}", "id", hint)
 
 
 def _reasons(request: SnapshotRequest, seen: Seen, saved: bool) -> t.Iterator[str]:
