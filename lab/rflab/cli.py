@@ -33,7 +33,7 @@ def _lock(lab: Lab) -> t.Iterator[None]:
 def _up(lab: Lab, args: argparse.Namespace) -> None:
     prepare.prepare()
     with _lock(lab):
-        lifecycle.up(lab, args.servers, args.fresh, args.laptop)
+        lifecycle.up(lab, args.servers, args.fresh, args.laptops)
 
 
 def _down(lab: Lab, args: argparse.Namespace) -> None:
@@ -62,7 +62,8 @@ def _check_made(lab: Lab, name: str) -> None:
     :raises LabError: it was not started with this machine.
     """
     if not (lab.state / name).is_dir():
-        raise LabError(f"this lab has no {name}", "run: lab/lab up" + ("" if name == "laptop" else f" --servers {name[-1]}"))
+        option = {"laptop": "", "laptop2": " --laptops 2"}.get(name, f" --servers {name[-1]}")
+        raise LabError(f"this lab has no {name}", f"run: lab/lab up{option}")
 
 
 def _power(lab: Lab, args: argparse.Namespace) -> None:
@@ -108,14 +109,15 @@ def parser() -> argparse.ArgumentParser:
 
     up = add("up", _up, "start the lab, or add what is missing")
     up.add_argument("--servers", type=int, default=2, choices=range(1, MAX_SERVERS + 1), help="number of simulated servers (2)")
-    up.add_argument("--no-laptop", dest="laptop", action="store_false", help="only servers, no master")
+    up.add_argument("--laptops", type=int, default=1, choices=(0, 1, 2), help="number of old machines: the master, and laptop2 (1)")
+    up.add_argument("--no-laptop", dest="laptops", action="store_const", const=0, help="only servers, no master")
     up.add_argument("--fresh", action="store_true", help="remove a running lab first")
     down = add("down", _down, "remove the lab, except for its cache")
     down.add_argument("--all", action="store_true", help="remove every lab of this checkout")
     down.add_argument("--force", action="store_true", help="also remove a running lab whose checkout no longer exists")
     add("status", _status, "show the state; exit code 3 if the lab is not up").add_argument("--json", action="store_true")
     ssh = add("ssh", _ssh, "run a shell, or one command, on a machine")
-    ssh.add_argument("machine", help="metal1, metal2, metal3, laptop, or an address")
+    ssh.add_argument("machine", help="metal1, metal2, metal3, laptop, laptop2, or an address")
     ssh.add_argument("command", nargs=argparse.REMAINDER)
     for name, text in (("start", "power on a machine"), ("stop", "shut down a machine and wait"),
                        ("kill", "cut the power of a machine"), ("reboot", "restart a machine by its own init")):

@@ -15,8 +15,8 @@ from .say import LabError, run, say, step
 from .settings import LAB_DIR, Lab
 
 
-def up(lab: Lab, servers: int, fresh: bool, laptop: bool = True) -> None:
-    """Start the lab: servers, and the laptop that is the master unless only servers are wanted.
+def up(lab: Lab, servers: int, fresh: bool, laptops: int = 1) -> None:
+    """Start the lab: servers, and the laptop that is the master unless only servers are wanted; a second one serves apart from it.
 
     A complete lab is left unchanged, except that missing machines are added; a broken one is removed first.
     """
@@ -25,7 +25,8 @@ def up(lab: Lab, servers: int, fresh: bool, laptop: bool = True) -> None:
         raise LabError(f"a lab named {lab.title!r} is running from {other}",
                        "remove it there, or set LAB_NAME and LAB_NETWORK for another one")
     teardown.sweep(lab)
-    wanted = [*(["laptop"] if laptop else []), *(f"metal{n}" for n in range(1, servers + 1))]
+    old = ["laptop", "laptop2"][:laptops]
+    wanted = [*old, *(f"metal{n}" for n in range(1, servers + 1))]
     cache = images.Cache(lab.release)
     if not fresh and _whole(lab):
         running = (lab.state / "release").read_text().strip()
@@ -53,32 +54,33 @@ def up(lab: Lab, servers: int, fresh: bool, laptop: bool = True) -> None:
         images.build_pool(cache)
         images.build_base(cache)
         tar = pool.submit(images.build_guest, cache, lab)
-        disks = pool.submit(images.build_laptop, cache) if laptop else None
+        disks = pool.submit(images.build_laptop, cache) if old else None
         with step("creating the network"):
             registry.register(lab, loops_made=loops.provide(), limits_before=limits.widen())
             network.make_bridge(lab)
             _write_access(lab)
         with step("booting the servers"):
-            for name in (name for name in wanted if name != "laptop"):
+            for name in (name for name in wanted if name not in old):
                 machines.create(lab, lab.machine(name), cache)
                 machines.start(lab, lab.machine(name))
         if disks:
             disks.result()
             with step("booting the laptop"):
-                _boot_laptop(lab, cache)
+                for name in old:
+                    _boot_laptop(lab, cache, name)
         _fill_mirror(lab, cache, tar.result())
         procs.launch(lab, "mirror", ["rflab.mirror"])
         procs.wait_alive(lab, "mirror")
         with step("waiting until all machines answer"):
             list(pool.map(lambda name: machines.wait_ready(lab, lab.machine(name)), wanted))
-        machines.check_reach(lab, lab.machine("metal1"), master=laptop)
+        machines.check_reach(lab, lab.machine("metal1"), master=bool(old))
     say(f"the lab is up: {', '.join(wanted)} on {lab.bridge} {lab.cidr}")
 
 
-def _boot_laptop(lab: Lab, cache: images.Cache) -> None:
+def _boot_laptop(lab: Lab, cache: images.Cache, name: str) -> None:
     shutil.copy(cache.laptop / "writer-password", lab.state / "writer-password")
-    machines.create(lab, lab.machine("laptop"), cache)
-    machines.start(lab, lab.machine("laptop"))
+    machines.create(lab, lab.machine(name), cache)
+    machines.start(lab, lab.machine(name))
 
 
 def _kernel() -> None:
@@ -117,9 +119,9 @@ def _extend(lab: Lab, wanted: list[str], cache: images.Cache) -> None:
         machine = lab.machine(name)
         if not (lab.state / name).is_dir():
             with step(f"adding {name}"):
-                if name == "laptop":
+                if machine.kind == "laptop":
                     images.build_laptop(cache)
-                    _boot_laptop(lab, cache)
+                    _boot_laptop(lab, cache, name)
                 else:
                     machines.create(lab, machine, cache)
                     machines.start(lab, machine)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import pathlib
 import signal
@@ -92,7 +93,8 @@ def _host_keys(lab: Lab, machine: Machine) -> None:
     run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", machine.name, "-f", str(key)])
     public = " ".join(key.with_suffix(".pub").read_text().split()[:2])
     with open(lab.state / "known_hosts", "a", encoding="ascii") as stream:
-        addresses = [machine.address] if machine.kind == "server" else [machine.address, lab.temporary_address]
+        # that of an old machine after its own address has moved
+        addresses = [machine.address] if machine.kind == "server" else [machine.address, str(ipaddress.IPv4Address(machine.address) + 1)]
         stream.write(f"{','.join([machine.name, *addresses])} {public}\n")
 
 

@@ -105,6 +105,8 @@ class Lab:
     def machine(self, name: str) -> Machine:
         if name == "laptop":
             return Machine("laptop", "laptop", "enp0s31f6", f"{self.net}.2", "02:52:46:00:00:02")
+        if name == "laptop2":
+            return Machine("laptop2", "laptop", "enp0s31f6", f"{self.net}.4", "02:52:46:00:00:04")
         found = re.fullmatch(r"metal([1-3])", name)
         if not found:
             raise LabError(f"unknown machine {name!r}", "use metal1, metal2, metal3 or laptop")
@@ -113,7 +115,7 @@ class Lab:
 
     def words(self, machine: Machine | None = None) -> dict[str, str]:
         """Return the values of ``@WORD@`` in the files under ``lab/files``."""
-        words = {"NET": self.net, "MIRROR": self.mirror_url, "ADMIN": f"{self.net}.2"}
+        words = {"NET": self.net, "MIRROR": self.mirror_url, "ADMIN": machine.address if machine and machine.kind == "laptop" else f"{self.net}.2"}
         if machine:
             words.update(NAME=machine.name, NIC=machine.nic, ADDRESS=machine.address, MAC=machine.mac)
         return words

@@ -21,7 +21,7 @@ HELPERS = ("writer", "mirror")
 
 
 def names(lab: Lab) -> list[str]:
-    return ["laptop", *(f"metal{n}" for n in range(1, MAX_SERVERS + 1))]
+    return ["laptop", "laptop2", *(f"metal{n}" for n in range(1, MAX_SERVERS + 1))]
 
 
 def elsewhere(lab: Lab) -> str | None:
@@ -113,7 +113,7 @@ def clear(lab: Lab) -> None:
             run(["systemctl", "stop", f"{lab.unit(part)}.service"], check=False)
             run(["systemctl", "reset-failed", f"{lab.unit(part)}.service"], check=False)
     _strays(lab)
-    roots = [lab.state / name / "root" for name in names(lab) if name != "laptop"]
+    roots = [lab.state / name / "root" for name in names(lab) if lab.machine(name).kind == "server"]
     loops.release(lab.state, [root for root in roots if os.path.ismount(root)])
     _unmount(lab)
     loops.release(lab.state)
