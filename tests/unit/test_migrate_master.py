@@ -32,7 +32,7 @@ def failing(control: ControlNode, now: dict[str, t.Any] | None, **more: t.Any) -
     }
     (step,) = [task for task in yaml.safe_load((ROLE / "tasks/main.yml").read_text("utf-8")) if "rescue" in task]
     known = yaml.safe_load((ROLE / "defaults/main.yml").read_text("utf-8")) | yaml.safe_load((ROLE / "vars/main.yml").read_text("utf-8"))
-    given = {"__master_migrate_known": [], "master_migrate_source": "metal1", "master_migrate_admin_address": "192.0.2.11"}
+    given = {"__master_migrate_known": [], "__master_migrate_facts": {}, "master_migrate_source": "metal1", "master_migrate_admin_address": "192.0.2.11"}
     code, output = control.play([step], "metal2", **{**known, **given, **more})
     assert code != 0 and "the migration master is still running" in output, output
     return [call["arguments"]["state"] for call in control.calls("one_time_key")]
