@@ -64,6 +64,7 @@ REFUSALS: tuple[tuple[str, dict[str, t.Any], str], ...] = (
     ("replace_server", {"replace_server_name": "metal9", **SERVER}, "metal9 is not a virt host"),
     ("build_image", {"build_image_kind": "cloud", "build_image_host": "metal9", "build_image_directory": "/footprint/images"}, "Did you mean metal"),
     ("start_standby", {"start_standby_id": "controller1", "start_standby_server": "metal2", "start_standby_confirm": ""}, "no verified copy"),
+    ("migrate_server", {"migrate_server_hosts": "metal9", "migrate_server_confirm": "", "master_migrate_stop_after": ""}, "Did you mean metal"),
     ("destroy_environment", {f"destroy_environment_{key}": value for key, value in DESTRUCTION.items()}, "destroy_environment_remove_master: "),
 )
 
