@@ -32,7 +32,7 @@ def fixture_lab(reuse_lab: bool, keep_lab: bool) -> t.Iterator[Lab]:
         yield current()
         return
     command("down")
-    command("up", "--servers", "1")
+    command("up", "--servers", "1", "--laptops", "2")
     done = play("reduced.footprint.provision_virt", "--limit", "metal1", log=LOGS / "provision.log")
     assert done.rc == 0, done.output[-4000:]
     yield current()
