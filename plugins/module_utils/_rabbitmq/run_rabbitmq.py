@@ -267,8 +267,7 @@ def _prepare(
         broker.set_aside()
     if "join" in actions and request.seed and {"start", "restart"} & set(actions):
         # before it starts: with Khepri the cluster would send its data to a member that has lost its disk
-        there = broker.status(request.seed) or {}
-        if broker.node in there.get("disk_nodes", ()):
+        if broker.node in _seed_status(request.seed, broker).get("disk_nodes", ()):
             broker.forget(broker.node, request.seed)
     forced = "force the start" in actions
     if forced and not facts["khepri"]:
@@ -331,11 +330,17 @@ def _await_broker(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[f
         sleep(_PAUSE)
 
 
-def _join(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[float], None]) -> None:
-    seed = str(request.seed)
+def _seed_status(seed: str, broker: RabbitMq) -> dict[str, t.Any]:
+    """Return the status of the seed. Its silence does not mean that it knows nothing of this member."""
     there = broker.status(seed)
     if there is None or not _serves(there, seed):
         raise BackendError(f"{seed} cannot be reached from this host, or its broker is not running.", hint="Check its health, host names, firewall and cookie.")
+    return there
+
+
+def _join(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[float], None]) -> None:
+    seed = str(request.seed)
+    there = _seed_status(seed, broker)
     filled = contents(broker.definitions())
     if filled:
         raise RefusedError(

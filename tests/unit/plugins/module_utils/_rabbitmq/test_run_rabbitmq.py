@@ -284,7 +284,9 @@ def test_a_member_with_khepri_notes_its_cluster() -> None:
         ({**MEMBER, "secret": "ANOTHER"}, {"seed": SEED}, RefusedError, "cookie", ""),
         # queues would lose their quorum
         ({**MEMBER, "why": "it would stop"}, {"state": "restarted", "wait_timeout": 5}, BackendError, "must not be restarted now: it would stop", ""),
-        ({"theirs": []}, {"seed": SEED}, BackendError, "rabbit@a cannot be reached", "stop_app"),
+        ({"up": True, "app": True, "theirs": []}, {"seed": SEED}, BackendError, "rabbit@a cannot be reached", "stop_app"),
+        # it may know this member: with Khepri it would send its data to one that has lost its disk
+        ({"theirs": []}, {"seed": SEED}, BackendError, "rabbit@a cannot be reached", "start"),
         # a broker that is paused in a minority: alone it would be a second cluster next to the one that it cannot see
         ({**MEMBER, "app": False, "theirs": []}, {"seed": SEED, "wait_timeout": 40}, BackendError, "is not running after", "start_app"),
     ],
