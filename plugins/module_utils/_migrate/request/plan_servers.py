@@ -19,7 +19,7 @@ MIGRATE = "migrate"
 _MOVED = ("done", "retired")
 _PREFIX = "master_migrate_"
 Values = t.Mapping[str, t.Any]
-Migrations = t.Mapping[str, t.Sequence[Values] | None]
+Migrations = t.Mapping[str, t.Optional[t.Sequence[Values]]]
 
 
 class Server(t.NamedTuple):
