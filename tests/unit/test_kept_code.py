@@ -12,6 +12,7 @@ import re
 
 import pytest
 
+from ansible_collections.reduced.footprint.plugins.module_utils._monitoring import plan_gatherers
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import model_one_time_key
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_timers, plan_cluster, run_agent, run_channel
 
@@ -41,6 +42,7 @@ def sent_with(module: str) -> set[str]:
 @pytest.mark.parametrize(("module", "programs"), [
     ("vm_standby", PROGRAMS),
     ("one_time_key", [model_one_time_key.DISPATCH, run_agent.MODULE, run_channel.__name__]),
+    ("state_metrics", [plan_gatherers.MODULE]),
     ("failover_member", re.findall(r" -m (ansible_collections\S+)", plan_cluster.agent("/code", "python3"))),
 ])  # fmt: skip
 def test_the_code_of_a_module_contains_the_programs_that_it_installs(module: str, programs: list[str]) -> None:

@@ -49,6 +49,7 @@ SUBJECTS = (
     "_cloud",
     "_controlplane",
     "_diagnostic",
+    "_monitoring",
 )
 KINDS = ("model", "xml", "plan", "io", "run")
 _DECIDES = {"run", "plan", "xml", "model", "plugin_utils"}

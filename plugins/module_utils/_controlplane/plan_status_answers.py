@@ -24,7 +24,22 @@ def asked_in(variables: t.Mapping[str, t.Any], services: t.Any) -> tuple[plan_co
     """
     groups = variables["groups"]
     members = plan_controlplane.members_of(groups, variables["hostvars"], variables["ansible_play_hosts_all"])
-    return members, asked(members, groups.get("virt") or (), model_probe.probes_by_host(services, groups))
+    found = asked(members, groups.get("virt") or (), model_probe.probes_by_host(services, groups))
+    return members, with_monitoring(found, groups.get(str(variables.get("monitoring_group") or "monitoring")) or ())
+
+
+def with_monitoring(ask: dict[str, dict[str, t.Any]], monitors: t.Sequence[str]) -> dict[str, dict[str, t.Any]]:
+    """Return the options with probes of the units that monitor, if hosts monitor all others.
+
+    :arg ask: as :func:`asked` returns it.
+    """
+    found = {host: dict(ask.get(host) or {"server": False, "services": [], "probes": {}, "cloud": False}) for host in dict.fromkeys([*ask, *monitors])}
+    for host, one in found.items() if monitors else ():
+        units = {"metrics": "prometheus-node-exporter.service"}
+        if host in monitors:
+            units.update(monitoring="prometheus.service", notifications="prometheus-alertmanager.service")
+        one["probes"] = {**units, **one["probes"]}
+    return found
 
 
 def asked(members: plan_controlplane.Members, servers: t.Sequence[str], probes: t.Mapping[str, t.Mapping[str, str]]) -> dict[str, dict[str, t.Any]]:

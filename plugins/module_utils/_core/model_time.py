@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import calendar
 import re
 import time
 import typing as t
@@ -21,6 +22,11 @@ def utc(seconds: float | None = None) -> str:
     :arg seconds: Unix time in seconds; default now.
     """
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def seconds(text: str) -> int:
+    """Return the Unix time of a timestamp as :func:`utc` returns it."""
+    return calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ"))
 
 
 def dated(entry: t.Mapping[str, t.Any]) -> dict[str, t.Any]:

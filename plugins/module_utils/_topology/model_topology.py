@@ -16,7 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._topology import
 from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_services import CONTROLLER, WITNESS, Service, names_of
 
 #: Roles that are valid without a list of services.
-ROLES_WITHOUT_SERVICES = ("virt", "compute", "master", CONTROLLER, WITNESS)
+ROLES_WITHOUT_SERVICES = ("virt", "compute", "master", "monitoring", CONTROLLER, WITNESS)
 #: The options of a topology, in the order of the guide.
 KEYS = ("nodes", "roles", "replicas", "services", "configs", "global_configs", "networks")
 
