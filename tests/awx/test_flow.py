@@ -51,6 +51,7 @@ REFUSALS: tuple[tuple[str, dict[str, t.Any], str], ...] = (
     ("remove_virt_node", {f"remove_virt_node_{key}": value for key, value in REMOVAL.items()}, "confirm"),
     ("move_vm", {"move_vm_id": "missing-vm", "move_vm_source": "metal1", "move_vm_destination": "metal2", "move_vm_state": "moved"}, "missing-vm"),
     ("rotate_keys", {}, "keystone"),
+    ("deploy_monitoring", {}, "No host monitors"),
     ("cloud_bootstrap", {}, "The playbook deploy_controllers creates it"),
     ("verify_cloud", {"verify_cloud_external_network": "", "verify_cloud_image": ""}, "The playbook deploy_controllers creates it"),
     ("provision_compute", {}, "The cloud requires Debian 13"),
