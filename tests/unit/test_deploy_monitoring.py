@@ -63,7 +63,8 @@ def test_status_asks_for_the_units_only_if_there_is_a_monitoring_host() -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule["alert"]))
 def test_an_alert_has_a_text_a_page_and_a_case(rule: dict[str, t.Any]) -> None:
     texts = rule["annotations"]
-    assert set(texts) == {"summary", "description", "page"} and len(texts["description"].split()) > 5 and rule["labels"]["severity"] in {"critical", "warning", "info"}
+    assert set(texts) == {"summary", "description", "page"} and len(texts["description"].split()) > 5
+    assert rule["labels"]["severity"] in {"critical", "warning", "info"}
     page, _hash, anchor = texts["page"].rpartition("/docs/")[2].partition("#")
     headings = re.findall(r"^#+ (.*)$", (ROOT / "docs" / page).read_text("utf-8"), re.M)
     assert anchor in [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings], (page, anchor)

@@ -17,7 +17,8 @@ NOW = 1_800_000_000.0
 LINE = re.compile(r'footprint_[a-z_]+(\{([a-z]+="([^"\\\n]|\\.)*",?)+\})? -?[0-9.e+]+\Z')
 GALERA = {"problems": [], "facts": {"size": 3, "primary": True}, "reversed": None, "backup": {"made": "2027-01-14T08:00:00Z"}, "certificate": {"days": 12}}
 SOURCE = {
-    "part": "source", "id": "web", "state": "idle", "standby": "node2", "age_seconds": 60.4, "interval_seconds": 900, "problem": None, "automatic_problem": None,
+    "part": "source", "id": "web", "state": "idle", "standby": "node2", "age_seconds": 60.4, "interval_seconds": 900, "problem": None,
+    "automatic_problem": None,
 }  # fmt: skip
 VM = {"name": "web", "uuid": "u", "moved": None, "state": "running", "autostart": False, "drift": ["memory"]}
 
