@@ -22,11 +22,6 @@ extends_documentation_fragment:
   - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 options:
-  state:
-    description: V(absent) stops the timers, and removes them with their text files.
-    type: str
-    choices: [present, absent]
-    default: present
   server:
     description: Whether the host is a virt host, which has VMs, migrations and copies.
     type: bool
@@ -84,6 +79,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+actions: {description: What was written or started, or would be in check mode., returned: success, type: list, elements: str}
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
@@ -96,7 +92,6 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "server": {"type": "bool", "default": False},
             "services": {"type": "list", "elements": "str", "default": []},
             "cloud": {"type": "bool", "default": False},

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The monitoring of three members of a database: real Prometheus and Alertmanager on two of them, which notify a webhook of the tests."""
+"""The monitoring of a database, messages and load balancers: real Prometheus and Alertmanager on two of three members, which notify a webhook of the tests."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ import alert_cases  # noqa: E402
 pytestmark = pytest.mark.chapter
 
 MONITORS = ("metal1", "metal2")
+GROUPS = {"galera": SERVERS, "rabbitmq": SERVERS, "load_balancer": SERVERS, "monitoring": MONITORS}
 LOST = "metal3"
 RULES = "/etc/reduced.footprint/monitoring/rules.yml"
 #: Seconds within which an alert fires after the fault, and until it is resolved after the repair.
@@ -68,7 +69,7 @@ class Webhook:
 def fixture_webhook(lab: ControllersLab) -> t.Iterator[Webhook]:
     it = Webhook(f"{lab.net}.1")
     receivers = [{"name": "night", "webhook_configs": [{"url": it.url, "send_resolved": True}]}]
-    lab.write_inventory({"monitoring_receivers": receivers}, groups={"galera": SERVERS, "monitoring": MONITORS})
+    lab.write_inventory({"monitoring_receivers": receivers}, groups=GROUPS)
     yield it
     it.server.shutdown()
 
@@ -153,6 +154,21 @@ def test_a_lost_member_is_notified_within_a_minute_and_resolved(lab: Controllers
     assert fired <= LIMIT, fired
 
 
+def test_a_virtual_address_that_nobody_holds_is_an_alert(lab: ControllersLab) -> None:
+    eventually("no alert fires", lambda: healthy(lab), 180)
+    began = time.monotonic()
+    for host in SERVERS:
+        lab.run(host, ["sh", "-c", "systemctl mask --runtime --quiet keepalived; systemctl kill --signal=KILL keepalived"])
+    try:
+        wanted = {("VirtualAddressHolders", ""), *(("ServiceUnhealthy", host) for host in SERVERS)}
+        eventually("both monitoring hosts alert", lambda: all(wanted <= firing(lab, host) for host in MONITORS), 3 * LIMIT)
+    finally:
+        for host in SERVERS:
+            lab.run(host, ["sh", "-c", "systemctl unmask --runtime --quiet keepalived; systemctl reset-failed keepalived; systemctl start keepalived"])
+    notes("monitoring")("virtual address", fired_seconds=round(time.monotonic() - began))
+    eventually("no alert fires", lambda: healthy(lab), 180)
+
+
 def test_the_memory_is_limited_and_small(lab: ControllersLab) -> None:
     note = notes("monitoring")
     for host in SERVERS:
@@ -178,7 +194,7 @@ def test_status_knows_the_units(lab: ControllersLab, webhook: Webhook) -> None:
 
 def test_a_host_that_leaves_the_group_stops(lab: ControllersLab, webhook: Webhook) -> None:
     receivers = [{"name": "night", "webhook_configs": [{"url": webhook.url}]}]
-    lab.write_inventory({"monitoring_receivers": receivers}, groups={"galera": SERVERS, "monitoring": MONITORS[:1]})
+    lab.write_inventory({"monitoring_receivers": receivers}, groups={**GROUPS, "monitoring": MONITORS[:1]})
     done = lab.play("deploy_monitoring")
     assert done.rc == 0, done.output[-4000:]
     assert lab.run(MONITORS[1], ["systemctl", "is-active", *UNITS], check=False).split() == ["inactive", "inactive", "active"]

@@ -61,6 +61,8 @@ def units(intervals: t.Mapping[str, int], code: str, python: str, memory: str) -
             f"[Unit]\nDescription=State of the {gatherer} of this host as metrics (reduced.footprint)\n\n"
             # a question that hangs must not end the others
             f"[Service]\nType=oneshot\nUMask=0022\nWorkingDirectory=/\nNice=5\nTimeoutStartSec={2 * _TIMEOUTS[gatherer]}\n"
+            # errors of the program, not each of its starts
+            "SyslogLevel=err\nLogLevelMax=warning\n"
             + (f"Slice={memory}\n" if memory else "")
             + f"Environment=PYTHONPATH={code} PYTHONDONTWRITEBYTECODE=1\nExecStart={python} -m {MODULE} {gatherer}\n"
         )

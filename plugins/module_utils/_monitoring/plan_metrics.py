@@ -20,7 +20,6 @@ HELP: t.Mapping[str, str] = {
     "votes": "Votes in the cluster of a service, as this member counts them.",
     "votes_expected": "Votes in the cluster of a service according to the inventory.",
     "database_lost_rows": "Whether the journal of a member says that acknowledged rows may be lost.",
-    "backup_known": "Whether it could be read which backup of the database was stored.",
     "backup_stored": "Whether another host has stored a daily backup of the database of this member.",
     "backup_timestamp_seconds": "When the last stored daily backup was made. It was unpacked and prepared before it was stored.",
     "virtual_address_held": "Whether the host holds a virtual address.",
@@ -31,14 +30,12 @@ HELP: t.Mapping[str, str] = {
     "vm_running": "Whether a VM of this server runs.",
     "vm_autostart": "Whether a VM starts with this server.",
     "vm_drift": "Number of differences between a VM and the details that were applied.",
-    "copy_known": "Whether a VM has a verified copy on its standby.",
-    "copy_timestamp_seconds": "When the last verified copy of a VM was made.",
-    "copy_interval_seconds": "Seconds between two copies of a VM.",
-    "copy_healthy": "Whether nothing prevents that a VM is started on its standby, by itself if that is configured.",
+    "copy_age_seconds": "How old the last verified copy of a VM is.",
+    "copy_healthy": "Whether a VM has a recent copy from which its standby can start it, by itself if that is configured.",
     "unfinished_job": "A migration, a move or a run that has begun and not ended.",
     "one_time_key_left_seconds": "Seconds until a one-time key expires, negative if it has.",
-    "unit_failed": "A unit of systemd that has failed.",
-    "timer_stopped": "A timer of the collection that is enabled but does not run.",
+    "unit_failed": "A unit of systemd that has failed, or a timer of the collection that is enabled but does not run.",
+    "disk_known": "Whether a disk reports its health.",
     "disk_healthy": "Whether a disk reports no problem, or a software RAID no missing member.",
     "restart_required": "Whether the machine must be restarted.",
 }
@@ -66,7 +63,7 @@ def exposition(parts: t.Mapping[str, t.Any], now: float, votes: t.Mapping[str, i
         known = "value" in answer
         samples.append(Sample("part_known", known, {"part": part, "gatherer": instance}))
         if known and part in _PARTS:
-            samples += _PARTS[part](answer["value"], now)
+            samples += _PARTS[part](answer["value"])
     seen = {sample.labels.get("service") for sample in samples if sample.name == "service_known"}
     samples += [Sample("votes_expected", count, {"service": name}) for name, count in sorted(votes.items()) if name in seen]
     return text(samples)
@@ -93,7 +90,7 @@ def _escaped(value: str) -> str:
 Samples = t.Iterator[Sample]
 
 
-def _controlplane(look: t.Mapping[str, t.Any], now: float) -> Samples:
+def _controlplane(look: t.Mapping[str, t.Any]) -> Samples:
     for name, seen in look["services"].items():
         label = {"service": name}
         yield Sample("service_known", not seen.get("unknown"), label)
@@ -105,52 +102,43 @@ def _controlplane(look: t.Mapping[str, t.Any], now: float) -> Samples:
             yield Sample("certificate_expiry_days", days, label)
         facts = seen.get("facts") or {}
         if name in _SERVICES:
-            yield from _SERVICES[name](seen, facts, now)
+            yield from _SERVICES[name](seen, facts)
 
 
-def _galera(seen: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any], unused_now: float) -> Samples:
-    if facts:
-        # one without a majority counts those that it sees
-        yield Sample("votes", facts["size"] or 0 if facts["primary"] else 0, {"service": "galera"})
-    if seen.get("reversed") != "unknown":
-        yield Sample("database_lost_rows", bool(seen.get("reversed")))
-    backup = seen["backup"]
-    yield Sample("backup_known", backup != "unknown")
-    if backup != "unknown":
-        yield Sample("backup_stored", backup is not None)
-        if backup:
-            yield Sample("backup_timestamp_seconds", model_time.seconds(backup["made"]))
+def _galera(seen: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any]) -> Samples:
+    # one without a majority counts those that it sees
+    yield _votes("galera", seen, facts.get("primary") and facts["size"] or 0)
+    yield Sample("part_known", seen["backup"] != "unknown", {"part": "backup"})
+    yield Sample("part_known", seen["reversed"] != "unknown", {"part": "lost rows"})
+    if seen["reversed"] != "unknown":
+        yield Sample("database_lost_rows", bool(seen["reversed"]))
+    if seen["backup"] != "unknown":
+        yield Sample("backup_stored", seen["backup"] is not None)
+        if seen["backup"]:
+            yield Sample("backup_timestamp_seconds", model_time.seconds(seen["backup"]["made"]))
 
 
-def _rabbitmq(unused_seen: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any], unused_now: float) -> Samples:
-    if facts:
-        yield Sample("votes", len(facts["running"]), {"service": "rabbitmq"})
+def _rabbitmq(seen: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any]) -> Samples:
+    yield _votes("rabbitmq", seen, len(facts.get("running") or ()))
 
 
-def _load_balancer(unused_seen: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any], unused_now: float) -> Samples:
+def _votes(name: str, seen: t.Mapping[str, t.Any], votes: int) -> Sample:
+    # a unit that runs and does not answer does not know them, which status reports as a problem
+    known = seen["facts"] is not None or all(unit["state"] != "active" for unit in seen["units"].values())
+    return Sample("votes", votes, {"service": name}) if known else Sample("part_known", False, {"part": f"votes of {name}"})
+
+
+def _load_balancer(unused_seen: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any]) -> Samples:
     for address in facts.get("virtual_addresses") or ():
         yield Sample("virtual_address_held", address in facts["held"], {"address": address})
 
 
-def _witness(unused_seen: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any], unused_now: float) -> Samples:
+def _witness(unused_seen: t.Mapping[str, t.Any], facts: t.Mapping[str, t.Any]) -> Samples:
     if facts.get("round_trip_seconds") is not None:
         yield Sample("witness_round_trip_seconds", facts["round_trip_seconds"])
 
 
-def _compute(services: t.Sequence[t.Mapping[str, t.Any]], unused_now: float) -> Samples:
-    yield from (Sample("compute_up", one["up"], {"compute": one["host"]}) for one in services if not one["disabled"])
-
-
-def _chassis(chassis: t.Sequence[t.Mapping[str, t.Any]] | None, unused_now: float) -> Samples:
-    # only the leader of the databases asks
-    yield from (Sample("chassis_up", one["up"], {"chassis": one["host"]}) for one in chassis or ())
-
-
-def _probes(problems: t.Mapping[str, str], unused_now: float) -> Samples:
-    yield from (Sample("probe_healthy", not problem, {"probe": name}) for name, problem in problems.items())
-
-
-def _vms(vms: t.Sequence[t.Mapping[str, t.Any]], unused_now: float) -> Samples:
+def _vms(vms: t.Sequence[t.Mapping[str, t.Any]]) -> Samples:
     for vm in vms:
         if vm["moved"]:
             # it belongs to another server
@@ -162,56 +150,41 @@ def _vms(vms: t.Sequence[t.Mapping[str, t.Any]], unused_now: float) -> Samples:
             yield Sample("vm_drift", len(vm["drift"]), label)
 
 
-def _standbys(entries: t.Sequence[t.Mapping[str, t.Any]], now: float) -> Samples:
+def _standbys(entries: t.Sequence[t.Mapping[str, t.Any]]) -> Samples:
     for entry in entries:
         if entry["part"] != "source" or entry["state"] == "moved":
             # the server of a VM reports its copies
             continue
         label = {"vm": entry["id"], "standby": str(entry["standby"])}
-        age = entry["age_seconds"]
-        yield Sample("copy_known", age is not None, label)
-        if age is not None:
-            yield Sample("copy_timestamp_seconds", round(now - age), label)
-        yield Sample("copy_interval_seconds", entry["interval_seconds"], label)
+        if entry["age_seconds"] is not None:
+            yield Sample("copy_age_seconds", entry["age_seconds"], label)
         yield Sample("copy_healthy", not (entry["problem"] or entry["automatic_problem"]), label)
 
 
-def _migrations(migrations: t.Sequence[t.Mapping[str, t.Any]], unused_now: float) -> Samples:
-    for one in migrations:
-        if one["state"] not in _DONE:
-            yield Sample("unfinished_job", 1, {"kind": "migration", "job": one["name"], "state": one["state"]})
-
-
-def _moves(moves: t.Sequence[t.Mapping[str, t.Any]], unused_now: float) -> Samples:
-    yield from (Sample("unfinished_job", 1, {"kind": "move", "job": one["name"], "state": one["state"]}) for one in moves)
-
-
-def _run(run: t.Mapping[str, str], unused_now: float) -> Samples:
-    if run:
-        yield Sample("unfinished_job", 1, {"kind": "run", "job": str(run.get("playbook") or "unknown"), "state": "running"})
-
-
-def _keys(keys: t.Sequence[t.Mapping[str, t.Any]], unused_now: float) -> Samples:
-    yield from (Sample("one_time_key_left_seconds", key["left_seconds"], {"key": key["name"]}) for key in keys if key["left_seconds"] is not None)
-
-
-def _units(units: t.Mapping[str, t.Any], unused_now: float) -> Samples:
-    yield from (Sample("unit_failed", 1, {"unit": unit}) for unit in units["failed"])
-    yield from (Sample("timer_stopped", 1, {"unit": unit}) for unit in units["stopped"])
-
-
-def _disks(disks: t.Mapping[str, t.Any], unused_now: float) -> Samples:
-    # one whose SMART status is not readable is neither healthy nor broken
+def _disks(disks: t.Mapping[str, t.Any]) -> Samples:
+    yield from (Sample("disk_known", disk["known"], {"disk": disk["name"]}) for disk in disks["disks"])
     yield from (Sample("disk_healthy", not disk["problems"], {"disk": disk["name"]}) for disk in disks["disks"] if disk["known"] or disk["problems"])
     yield from (Sample("disk_healthy", not array["missing"], {"disk": array["name"]}) for array in disks["arrays"])
 
 
-def _restart(reason: str, unused_now: float) -> Samples:
-    yield Sample("restart_required", bool(reason))
+def _job(kind: str, name: str, state: str) -> Sample:
+    return Sample("unfinished_job", 1, {"kind": kind, "job": name, "state": state})
 
 
 _SERVICES = {"galera": _galera, "rabbitmq": _rabbitmq, "load_balancer": _load_balancer, "witness": _witness}
-_PARTS: t.Mapping[str, t.Callable[[t.Any, float], Samples]] = {
-    "controlplane": _controlplane, "compute": _compute, "chassis": _chassis, "probes": _probes, "vms": _vms, "standbys": _standbys,
-    "migrations": _migrations, "moves": _moves, "run": _run, "keys": _keys, "units": _units, "disks": _disks, "restart": _restart,
-}  # fmt: skip
+_PARTS: t.Mapping[str, t.Callable[[t.Any], t.Iterable[Sample]]] = {
+    "controlplane": _controlplane,
+    "compute": lambda services: [Sample("compute_up", one["up"], {"compute": one["host"]}) for one in services if not one["disabled"]],
+    # only the leader of the databases asks
+    "chassis": lambda chassis: [Sample("chassis_up", one["up"], {"chassis": one["host"]}) for one in chassis or ()],
+    "probes": lambda problems: [Sample("probe_healthy", not problem, {"probe": name}) for name, problem in problems.items()],
+    "vms": _vms,
+    "standbys": _standbys,
+    "migrations": lambda jobs: [_job("migration", one["name"], one["state"]) for one in jobs if one["state"] not in _DONE],
+    "moves": lambda jobs: [_job("move", one["name"], one["state"]) for one in jobs],
+    "run": lambda run: [_job("run", str(run.get("playbook") or "unknown"), "running")] if run else [],
+    "keys": lambda keys: [Sample("one_time_key_left_seconds", key["left_seconds"], {"key": key["name"]}) for key in keys if key["left_seconds"] is not None],
+    "units": lambda units: [Sample("unit_failed", 1, {"unit": unit}) for unit in (*units["failed"], *units["stopped"])],
+    "disks": _disks,
+    "restart": lambda reason: [Sample("restart_required", bool(reason))],
+}

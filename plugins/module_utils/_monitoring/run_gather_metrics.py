@@ -18,20 +18,12 @@ from ansible_collections.reduced.footprint.plugins.module_utils._monitoring impo
 REQUEST = pathlib.Path("/var/lib/reduced.footprint/state_metrics.json")
 
 
-def target(directory: str, gatherer: str) -> pathlib.Path:
-    """Return the file of a gatherer."""
-    return pathlib.Path(directory, f"footprint_{gatherer}.prom")
-
-
 def run(gatherer: str, request: pathlib.Path = REQUEST, gather: t.Callable[[t.Mapping[str, t.Any]], dict[str, t.Any]] = run_status.gather) -> None:
-    """Gather once.
-
-    :raises FootprintError: the request cannot be used.
-    """
+    """Gather once."""
     given = model_schema.STATE_METRICS.load(request.read_text("utf-8"), request)
     parts = plan_gatherers.own_parts(gather(plan_gatherers.questions(given, gatherer)), gatherer)
     content = plan_metrics.exposition(parts, time.time(), given["votes"], gatherer)
-    io_files.write_atomic(target(given["directory"], gatherer), content, mode=0o644)
+    io_files.write_atomic(pathlib.Path(given["directory"], f"footprint_{gatherer}.prom"), content, mode=0o644)
 
 
 if __name__ == "__main__":

@@ -2,74 +2,74 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The timers, and what they gather. systemd is a list of commands here; ``tests/controllers/test_monitoring.py`` has a real one."""
+"""The timers, and what they gather. systemd is a list of orders here; ``tests/controllers/test_monitoring.py`` has a real one."""
 
 from __future__ import annotations
 
 import pathlib
+import time
 import typing as t
 
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
 from ansible_collections.reduced.footprint.plugins.module_utils._monitoring import plan_gatherers, run_gather_metrics, run_state_metrics
+from ansible_collections.reduced.footprint.plugins.module_utils._service.io_service_host import ServiceHost
+from ansible_collections.reduced.footprint.plugins.module_utils._service.model_service_files import UnitFound
 
 GIVEN: dict[str, t.Any] = {
-    "state": "present", "server": True, "services": ["galera", "rabbitmq", "ovn_database"], "cloud": True, "probes": {"shop": "80"}, "votes": {"galera": 3},
+    "server": True, "services": ["galera", "rabbitmq", "ovn_database"], "cloud": True, "probes": {"shop": "80"}, "votes": {"galera": 3},
     "cluster": "c", "environment": "e", "services_seconds": 20, "machine_seconds": 120, "slice": "x.slice",
 }  # fmt: skip
 
 
-class Machine:
-    """A host without systemd."""
+class Machine(ServiceHost):
+    """Real files, and units that do what they are ordered."""
 
     def __init__(self, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.commands: list[str] = []
-        self.active = False
-        self.units = folder / "units"
-        self.given = {**GIVEN, "directory": str(folder / "text")}
-        monkeypatch.setattr(run_state_metrics.io_units, "UNITS", self.units)
+        self.orders: list[str] = []
+        self.active: dict[str, float] = {}
+        self.given = {**GIVEN, "directory": str(folder)}
+        self.folder = folder / "units"
+        self.request = folder / "request.json"
+        monkeypatch.setattr(run_state_metrics.io_units, "UNITS", self.folder)
         monkeypatch.setattr(run_state_metrics.io_units, "keep_code", lambda: folder / "code.zip")
         monkeypatch.setattr(run_state_metrics.io_units, "code_path", lambda: folder / "code.zip")
-        monkeypatch.setattr(run_state_metrics, "_started", lambda _timer: self.active)
-        monkeypatch.setattr(run_state_metrics, "run", self._run)
-        monkeypatch.setattr(run_gather_metrics, "REQUEST", folder / "request.json")
-        self.request = folder / "request.json"
+        monkeypatch.setattr(run_gather_metrics, "REQUEST", self.request)
 
-    def _run(self, argv: t.Sequence[str], **_unused: t.Any) -> None:
-        self.commands.append(" ".join(argv[1:]))
-        self.active = self.active or argv[1] == "restart"
+    def units(self, names: t.Sequence[str]) -> dict[str, UnitFound]:  # type: ignore[override]
+        return {name: UnitFound(True, name in self.active, name in self.active, self.active.get(name, 0)) for name in names}
+
+    def order(self, verb: str, names: t.Sequence[str]) -> None:  # type: ignore[override]
+        self.orders += [f"{verb} {name}" for name in names]
+        self.active.update(dict.fromkeys(names, time.time()))
 
     def apply(self, check_mode: bool = False, **changes: t.Any) -> dict[str, t.Any]:
-        self.commands.clear()
-        return run_state_metrics.apply({**self.given, **changes}, check_mode=check_mode)
+        self.orders.clear()
+        return run_state_metrics.apply({**self.given, **changes}, check_mode=check_mode, host=self)
 
 
 @pytest.fixture(name="machine")
 def fixture_machine(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setattr("os.chown", lambda *_unused: None)
     return Machine(tmp_path, monkeypatch)
 
 
-def test_timers_are_installed_once_and_removed(machine: Machine) -> None:
+def test_timers_are_installed_once(machine: Machine) -> None:
     checked = machine.apply(check_mode=True)
-    assert checked["changed"] and not machine.units.exists() and machine.commands == []
+    assert checked["changed"] and not machine.folder.exists() and machine.orders == []
     done = machine.apply()
-    assert done == checked and machine.commands[0] == "daemon-reload" and machine.commands[-1].startswith("restart ")
-    assert sorted(path.name for path in machine.units.iterdir()) == [
+    assert done == checked and machine.orders[-1] == "start reduced-footprint-state-machine.timer"
+    assert sorted(path.name for path in machine.folder.iterdir()) == [
         f"reduced-footprint-state-{name}.{kind}" for name in ("machine", "services") for kind in ("service", "timer")
     ]
-    assert "OnUnitActiveSec=20\n" in (machine.units / "reduced-footprint-state-services.timer").read_text("utf-8")
+    assert "OnUnitActiveSec=20\n" in (machine.folder / "reduced-footprint-state-services.timer").read_text("utf-8")
     assert machine.request.stat().st_mode & 0o077 == 0
-    assert machine.apply() == {"changed": False, "diff": []} and machine.commands == []
-    machine.active = False
-    assert machine.apply()["changed"] and machine.commands[-1].startswith("restart ")
-    assert machine.apply(probes={})["diff"][0]["before_header"] == str(machine.request)
-    text = pathlib.Path(machine.given["directory"], "footprint_services.prom")
-    text.parent.mkdir()
-    text.touch()
-    assert machine.apply(state="absent", check_mode=True)["changed"] and text.exists()
-    assert machine.apply(state="absent")["changed"] and not text.exists() and not list(machine.units.iterdir()) and not machine.request.exists()
-    assert not machine.apply(state="absent")["changed"]
+    assert not machine.apply()["changed"] and machine.orders == []
+    del machine.active["reduced-footprint-state-services.timer"]
+    assert machine.apply()["actions"] == [f"{verb} reduced-footprint-state-services.timer" for verb in ("enable", "start")]
+    assert machine.apply(probes={})["diff"][0]["before_header"] == str(machine.request) and machine.orders == []
+    assert "restart reduced-footprint-state-services.timer" in machine.apply(services_seconds=30)["actions"]
     with pytest.raises(InputError, match="0 is not a number of seconds"):
         machine.apply(services_seconds=0)
 
@@ -82,12 +82,12 @@ def test_costly_questions_are_asked_less_often() -> None:
 
 def test_each_service_is_in_one_file(machine: Machine) -> None:
     machine.apply()
-    seen = {"problems": [], "facts": None, "reversed": None, "backup": None}
+    seen = {"problems": [], "facts": None, "reversed": None, "backup": None, "units": {}}
     look = {"value": {"addresses": [], "services": dict.fromkeys(["galera", "rabbitmq", "ovn_database"], seen)}}
     texts = {}
     for name in (plan_gatherers.SERVICES, plan_gatherers.MACHINE):
         run_gather_metrics.run(name, machine.request, lambda _given: {"controlplane": look})
-        path = run_gather_metrics.target(machine.given["directory"], name)
+        path = pathlib.Path(machine.given["directory"], f"footprint_{name}.prom")
         texts[name] = path.read_text("utf-8")
         assert path.stat().st_mode & 0o777 == 0o644
     assert 'healthy{service="galera"}' in texts["services"] and "rabbitmq" not in texts["services"]
