@@ -42,7 +42,7 @@ def test_without_a_monitoring_host_nothing_is_done(tmp_path: pathlib.Path) -> No
     ({}, "ok=4"),
 ])  # fmt: skip
 def test_settings_are_checked(given: dict[str, t.Any], words: str, tmp_path: pathlib.Path) -> None:
-    role = {name: yaml.safe_load((ROOT / f"roles/monitoring/defaults/{name}.yml").read_text("utf-8")) for name in ("main",)}["main"]
+    role = yaml.safe_load((ROOT / "roles/monitoring/defaults/main.yml").read_text("utf-8"))
     fixed = {"__monitoring_monitors_here": True, "__monitoring_address": "127.0.0.1", "ansible_facts": {"all_ipv4_addresses": ["127.0.0.1"]}}
     play = [{"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": {**role, **fixed, **given},
              "tasks": [{"ansible.builtin.import_tasks": str(ROOT / "roles/monitoring/tasks/check.yml")}]}]  # fmt: skip
