@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 module: state_metrics
 short_description: Write the state of a host as metrics, by timers
 version_added: 1.0.0
-author:
-  - reduced.footprint authors (@reduced-footprint)
 description:
   - Installs two timers of systemd that gather what M(reduced.footprint.status_info) reports of this host, and write it as text files for the
     textfile collector of the node exporter of Prometheus. Alerts need neither Ansible nor a control node then.
@@ -19,7 +17,6 @@ description:
   - What could not be read has the value 0 in the metric C(footprint_part_known) or C(footprint_service_known), and no other metrics.
   - The role P(reduced.footprint.monitoring#role) uses it.
 extends_documentation_fragment:
-  - reduced.footprint.attributes
   - reduced.footprint.attributes.changes
 options:
   server:

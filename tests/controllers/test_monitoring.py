@@ -154,7 +154,7 @@ def test_a_lost_member_is_notified_within_a_minute_and_resolved(lab: Controllers
     assert fired <= LIMIT, fired
 
 
-def test_a_virtual_address_that_nobody_holds_is_an_alert(lab: ControllersLab) -> None:
+def test_a_virtual_address_without_a_holder_is_an_alert(lab: ControllersLab) -> None:
     eventually("no alert fires", lambda: healthy(lab), 180)
     began = time.monotonic()
     for host in SERVERS:
