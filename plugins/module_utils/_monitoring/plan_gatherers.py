@@ -59,8 +59,8 @@ def units(intervals: t.Mapping[str, int], code: str, python: str, memory: str) -
     for gatherer, seconds in intervals.items():
         found[unit_name(gatherer)] = (
             f"[Unit]\nDescription=State of the {gatherer} of this host as metrics (reduced.footprint)\n\n"
-            # a question that hangs must not end the others
-            f"[Service]\nType=oneshot\nUMask=0022\nWorkingDirectory=/\nNice=5\nTimeoutStartSec={2 * _TIMEOUTS[gatherer]}\n"
+            # a question that hangs must not end the others; Python itself starts late on a busy host
+            f"[Service]\nType=oneshot\nUMask=0022\nWorkingDirectory=/\nNice=5\nTimeoutStartSec={_TIMEOUTS[gatherer] + 60}\n"
             # errors of the program, not each of its starts
             "SyslogLevel=err\nLogLevelMax=warning\n"
             + (f"Slice={memory}\n" if memory else "")
