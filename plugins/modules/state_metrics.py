@@ -76,7 +76,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-actions: {description: What was written or started, or would be in check mode., returned: success, type: list, elements: str}
+actions: {description: 'What was written or started, or would be in check mode.', returned: success, type: list, elements: str}
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}
 """
 
