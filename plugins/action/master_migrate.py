@@ -15,7 +15,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import MigrationFailed, progress_line, still_running, summary
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import MigrationFailed, progress_line, still_running, summary, waits
 
 _MODULE = "reduced.footprint.master_migrate"
 _INFO = "reduced.footprint.master_migrate_info"
@@ -74,7 +74,7 @@ class ActionModule(ActionBase):
             if not answer.get("migrations"):
                 return {"failed": True, **FootprintError(f"The migration {name} does not exist on its host any more.").as_result()}
             migration = answer["migrations"][0]
-            if not migration["active"]:
+            if not migration["active"] or waits(migration):
                 for line in summary(migration):
                     last = _show(line, "")
                 return {"migration": migration}
@@ -86,8 +86,8 @@ class ActionModule(ActionBase):
 def _result(migration: dict[str, t.Any], good: t.Container[str]) -> dict[str, t.Any]:
     """Return the part of the result that is known at the end only."""
     log = migration.pop("log", [])
-    migration.pop("active", None)
-    if migration["state"] in good:
+    active = migration.pop("active", False)
+    if migration["state"] in good or (active and waits(migration)):
         return {"migration": migration, "summary": summary(migration)}
     return {"failed": True, **MigrationFailed(migration, log).as_result()}
 

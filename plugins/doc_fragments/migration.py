@@ -214,6 +214,21 @@ options:
         effect on the source, and the next run continues from the existing copy.
     type: int
     default: 0
+  cutover_at:
+    description:
+      - Time at which the pause begins, with time zone, for example V(2026-12-24T02:00:00+01:00). Until then the source serves, the copy is updated every
+        15 minutes and rehearsed again once a day. The module returns when the copy is ready; the rest needs no control node.
+      - Another time replaces that of a migration that waits. A run without one does not change it.
+      - Without it, the pause begins as soon as the copy is ready.
+    type: str
+  cutover_window:
+    description: Seconds after O(cutover_at) in which the pause may begin. Afterwards it does not begin, and the copy is kept for the next run.
+    type: int
+    default: 3600
+  max_pause:
+    description: Do not begin the pause if it is predicted to take longer than this number of seconds; V(0) accepts any. The copy is kept for the next run.
+    type: int
+    default: 0
   max_passes:
     description: Maximum number of live copy passes before the pause.
     type: int

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import subprocess
 import typing as t
@@ -55,11 +56,22 @@ def test_two_servers_move_in_one_run(lab: Lab) -> None:
     assert refused.rc != 0 and "laptop: not begun" in refused.output and "no-such-unit" in refused.output, refused.output[-6000:]
     assert kinds(lab) == ["systemd-nspawn", "systemd-nspawn"]
 
-    done = moved("3-move", **confirm)
+    # the copy is ready, and waits for its time
+    alone = {"migrate_server_hosts": ["laptop2"], "migrate_server_confirm": ["laptop2"]}
+    waits = moved("3-waits", master_migrate_cutover_at="2999-12-24T02:00:00+01:00", **alone)
+    assert waits.rc == 0 and "laptop2: the copy is kept up to date; the source serves until 2999-12-24T01:00:00Z" in waits.output, waits.output[-6000:]
+    assert kinds(lab) == ["systemd-nspawn", "systemd-nspawn"]
+    # another time replaces it: the pause would begin at once, but would be too long
+    now = datetime.datetime.now(datetime.timezone.utc).isoformat()
+    long = moved("4-long", master_migrate_cutover_at=now, master_migrate_max_pause=1, **alone)
+    assert long.rc != 0 and "longer than max_pause (1 s)" in long.output and "the source serves as before" in long.output, long.output[-6000:]
+    assert kinds(lab) == ["systemd-nspawn", "systemd-nspawn"]
+
+    done = moved("5-move", **confirm)
     assert done.rc == 0, done.output[-8000:]
     assert kinds(lab) == ["qemu", "qemu"]
     first, second = (done.output.index(f"    {name} serves from a VM of metal1") for name in ("laptop2", "laptop"))
     assert first < second and f"laptop2: source: waits at {lab.net}.5" in done.output
 
-    again = moved("4-again", **confirm)
+    again = moved("6-again", **confirm)
     assert again.rc == 0 and again.changed == 0 and "laptop has moved: laptop serves from a VM of metal1" in again.output, again.output[-6000:]

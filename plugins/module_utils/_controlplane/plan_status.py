@@ -246,6 +246,9 @@ def _migration(seen: t.Mapping[str, t.Any]) -> Line:
         return Line(topic, True, f"stopped by stop_after in phase {seen.get('phase')} on {seen['host']}: the source serves", note=True)
     if seen.get("state") == "rolled_back":
         return Line(topic, True, f"rolled back: the source serves ({seen.get('reason') or 'on request'})")
+    until = (seen.get("progress") or {}).get("cutover_at")
+    if until and seen.get("state") == "running":
+        return Line(topic, True, f"the copy is kept up to date on {seen['host']}; the source serves until {until}", note=True)
     text = f"{seen.get('state')} in phase {seen.get('phase')} on {seen['host']}"
     if seen.get("state") == "running":
         return Line(topic, True, text, state=plan_controlplane.WIP)

@@ -70,10 +70,10 @@ def start(store: JournalStore, action: str, params: t.Mapping[str, t.Any], modul
             raise
 
 
-def ended(unit: str, params: t.Mapping[str, t.Any]) -> bool:
-    """Wait for the end of a unit if requested (``wait``); false if it still runs after ``wait_timeout``."""
+def ended(unit: str, params: t.Mapping[str, t.Any], enough: t.Callable[[], bool] = lambda: False) -> bool:
+    """Wait for the end of a unit if requested (``wait``), or until it has done ``enough``; false if it still runs after ``wait_timeout``."""
     until = time.monotonic() + float(params.get("wait_timeout", 7200))
-    while params.get("wait", True) and io_units.unit_active(unit):
+    while params.get("wait", True) and io_units.unit_active(unit) and not enough():
         if time.monotonic() > until:
             return False
         time.sleep(_POLL)

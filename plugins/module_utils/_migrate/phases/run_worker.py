@@ -22,7 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_command
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.bootstrap import run_bootstrap
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import run_copy, run_verify
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_commit, run_cutover, run_return
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_commit, run_cutover, run_cutover_time, run_return
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.plan_phases import other_destination, resume
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context, machine_id, remote, vm_details
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_lease import Lease
@@ -156,8 +156,10 @@ def _migrate(context: Context) -> None:
                 _stop(context)
                 return
         if first in STOP_AFTER:
+            run_cutover_time.wait(context, lambda: _phase(context, "rehearse", _BEFORE["rehearse"]))
             journal.progress = {"phase": journal.phase, "step": "catching up"}
             run_verify.catch_up(context)
+            run_cutover_time.check(context)
             # the reserve may have been used meanwhile
             context.store.reserve()
     try:

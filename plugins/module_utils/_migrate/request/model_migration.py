@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, shown
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import choice, ipv4, matched, number
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import KIB, parse_rate
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks.model_disk import Partition, parse_schema
@@ -49,7 +50,7 @@ class Admin(t.NamedTuple):
 
 
 class MigrationSpec(t.NamedTuple):
-    """The whole request. Times in seconds, ``bandwidth_limit`` in KiB per second (0: none), an empty ``disk_schema`` means the source's schema."""
+    """The whole request. Times in seconds, ``cutover_at`` since the epoch, ``bandwidth_limit`` in KiB per second (0: none), an empty ``disk_schema`` means the source's schema."""
 
     name: str
     cluster: str
@@ -73,6 +74,9 @@ class MigrationSpec(t.NamedTuple):
     health_checks: tuple[HealthCheck, ...]
     hooks: tuple[Hook, ...]
     preparation_timeout: int
+    cutover_at: float | None
+    cutover_window: int
+    max_pause: int
     max_passes: int
     max_downtime: float
     boot_timeout: int
@@ -113,6 +117,9 @@ def parse_spec(params: t.Mapping[str, t.Any]) -> MigrationSpec:
         health_checks=parse_checks(params.get("health_checks") or []),
         hooks=parse_hooks(params.get("hooks") or []),
         preparation_timeout=number(params.get("preparation_timeout"), 0, 0, 31536000, "preparation_timeout"),
+        cutover_at=_parse_cutover_at(params.get("cutover_at")),
+        cutover_window=number(params.get("cutover_window"), 3600, 60, 31536000, "cutover_window"),
+        max_pause=number(params.get("max_pause"), 0, 0, 31536000, "max_pause"),
         max_passes=number(params.get("max_passes"), 6, 1, 100, "max_passes"),
         max_downtime=float(number(params.get("max_downtime"), 5, 1, 86400, "max_downtime")),
         boot_timeout=boot_timeout,
@@ -140,6 +147,19 @@ def _parse_stop_after(value: t.Any) -> str | None:
             f"Stop after {STOP_AFTER[-1]} at the latest, and run again without stop_after.",
         )
     return choice(value, STOP_AFTER, "stop_after")
+
+
+def _parse_cutover_at(value: t.Any) -> float | None:
+    if value is None or value == "":
+        return None
+    try:
+        # a YAML parser may have converted it; the letter is accepted by newer Pythons only
+        at = datetime.datetime.fromisoformat(re.sub("[Zz]\\Z", "+00:00", str(value).strip()))
+        if at.tzinfo:
+            return at.timestamp()
+    except (ValueError, OverflowError):
+        pass
+    raise InputError(f"{shown(value)} is not a time with time zone.", "cutover_at", "Write for example '2026-12-24T02:00:00+01:00', or Z instead of the zone for UTC.")
 
 
 def _parse_admin(entry: t.Mapping[str, t.Any]) -> Admin:

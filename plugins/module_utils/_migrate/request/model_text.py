@@ -40,6 +40,11 @@ def progress_line(migration: Report) -> str:
     return ", ".join(parts)
 
 
+def waits(migration: Report) -> bool:
+    """Return whether the copy is ready, and kept up to date until the time of the pause."""
+    return migration["state"] == "running" and "cutover_at" in (migration.get("progress") or {})
+
+
 def duration(seconds: float) -> str:
     """Format seconds, e.g. ``1 min 22 s``."""
     whole = round(seconds)
@@ -68,6 +73,8 @@ def summary(migration: Report) -> list[str]:
     rehearsal = migration.get("rehearsal") or {}
     if rehearsal.get("passed"):
         lines.append(f"rehearsal: passed in {duration(rehearsal.get('seconds', 0))}")
+    if waits(migration):
+        lines.append("to begin earlier or later, run again with another cutover_at; rollback_master ends it")
     if state == "done":
         parked = (migration.get("source") or {}).get("temporary_address")
         lines.append(f"source: waits at {parked}; rollback_master returns {name} to it, retire_source shuts it down")
@@ -85,6 +92,10 @@ def _outcome(migration: Report) -> str:
         return f"{name}: the source serves as before"
     if state == "retired":
         return f"{name} serves from a VM of {host}; its source is shut down"
+    if waits(migration):
+        predicted = migration.get("predicted_downtime_seconds")
+        expected = f", predicted downtime {duration(predicted)}" if predicted is not None else ""
+        return f"{name}: the copy is kept up to date; the source serves until {migration['progress']['cutover_at']}{expected}"
     return f"{name}: {state} at {migration['phase']}"
 
 

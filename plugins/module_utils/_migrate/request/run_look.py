@@ -64,9 +64,9 @@ def _await_change(name: str, wait_timeout: float) -> None:
 
 
 def _stage(store: JournalStore) -> tuple[t.Any, ...]:
-    """The parts of a journal whose change ends the wait: state, phase and its state, number of passes."""
+    """The parts of a journal whose change ends the wait."""
     journal = store.read()
-    return (journal.state, journal.phase, journal.phases.get(journal.phase, {}).get("state"), len(journal.passes)) if journal else ()
+    return (journal.state, journal.phase, journal.phases.get(journal.phase, {}).get("state"), len(journal.passes), "cutover_at" in journal.progress) if journal else ()
 
 
 def look_at_source(

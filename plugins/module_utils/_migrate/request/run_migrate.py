@@ -17,13 +17,14 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files i
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import REQUEST
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.plan_fixups import fixups_diff, plan_fixups
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy.run_copy import destination
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_guard, run_return, run_worker
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import layout_of, vm_details
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_hooks import Hook, parse_hooks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import STOP_AFTER, MigrationSpec, parse_spec
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import MigrationFailed, still_running, summary
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import MigrationFailed, still_running, summary, waits
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request import plan_preflight
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.run_look import described
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import AGAIN
@@ -38,6 +39,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_
 # a run reads and decides which hooks are valid, and stores that, as one step
 _LOCK = "migration-start"
 _LOCK_TIMEOUT = 60.0
+_TIMES = ("cutover_at", "cutover_window", "max_pause")
 # seconds in which a run that was prepared starts
 _STARTING = 120.0
 
@@ -138,6 +140,7 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     if journal:
         _refuse_moved(journal)
     if check_mode:
+        _refuse_past(spec, journal)
         return _rehearse(spec, facts, journal)
     if not spec.source.host_keys:
         raise InputError("are required.", "source.host_keys", "Set the source's public host keys, or pass source_facts; unknown host keys are not trusted.")
@@ -156,17 +159,34 @@ def _ensure_started(store: JournalStore, journal: Journal | None, given: t.Mappi
 
     :raises RefusedError: with other hooks.
     """
-    job = store.read_job()
-    if io_units.unit_active(io_units.unit_name(spec.name)):
-        if job:
-            _refuse_other_hooks(store.name, job["params"], spec.hooks)
-    else:
+    job, unit = store.read_job(), io_units.unit_name(spec.name)
+    active = io_units.unit_active(unit)
+    if active and job:
+        _refuse_other_hooks(store.name, job["params"], spec.hooks)
+        if journal and _is_postponed(journal, job["params"], given):
+            _refuse_past(spec, journal)
+            # it waits, so that there is nothing to lose
+            run(["systemctl", "stop", unit], timeout=120)
+            journal.progress, active = {}, False
+            store.write(journal)
+    if not active:
+        _refuse_past(spec, journal)
         if not _in_pause(journal):
             _refuse_starting(store, spec.hooks)
         if journal and journal.facts.pop(run_return.VM_DATA, None):
             store.write(journal)
         _refresh(store, journal, given)
         _start(store, run_worker.MIGRATE, {key: given.get(key) for key in spec._fields})
+
+
+def _is_postponed(journal: Journal, before: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> bool:
+    """Return whether the worker waits for another time than the requested one. A request without a time is content with that of the worker."""
+    return bool(given.get("cutover_at")) and waits(vars(journal)) and any(before.get(key) != given.get(key) for key in _TIMES)
+
+
+def _refuse_past(spec: MigrationSpec, journal: Journal | None) -> None:
+    if spec.cutover_at is not None and not _in_pause(journal) and time.time() > spec.cutover_at + spec.cutover_window:
+        raise InputError(f"{utc(spec.cutover_at)} has passed.", "cutover_at", "Set a later time, or none to begin as soon as the copy is ready.")
 
 
 def _refuse_other_master(name: str, before: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> None:
@@ -326,12 +346,13 @@ def _outcome(store: JournalStore, params: t.Mapping[str, t.Any], good: t.Contain
 
     :arg good: states of the journal that are a success.
     """
-    if not run_jobs.ended(io_units.unit_name(store.name), params):
+    unit = io_units.unit_name(store.name)
+    if not run_jobs.ended(unit, params, lambda: waits(vars(store.read() or Journal(name=store.name)))):
         raise still_running(store.name)
     journal = store.read() or Journal(name=store.name)
     result = {"changed": True, "migration": described(journal)}
     if params.get("wait", True):
-        if journal.state not in good:
+        if journal.state not in good and not (waits(result["migration"]) and io_units.unit_active(unit)):
             raise MigrationFailed(result["migration"], store.tail(5))
         result["summary"] = summary(result["migration"])
     return result

@@ -128,3 +128,13 @@ def test_json_callback_gets_no_lines_on_stdout(play, monkeypatch):
     monkeypatch.setattr(action.constants, "DEFAULT_STDOUT_CALLBACK", "ansible.posix.json")
     _result, _asked, lines = play({}, [migration("done", active=False)])
     assert not lines
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_a_copy_that_waits_for_its_time_ends_the_wait(play, active):
+    progress = {"phase": "rehearse", "step": "waiting", "cutover_at": "2026-12-24T01:00:00Z"}
+    seen = migration("running" if active else "interrupted", phase="rehearse", active=active, progress=progress, downtime={"predicted": 31.0})
+    result, _asked, lines = play({}, [seen])
+    assert bool(result.get("failed")) != active
+    words = "master: the copy is kept up to date; the source serves until 2026-12-24T01:00:00Z, predicted downtime 31 s"
+    assert (words in lines) == active and "active" not in result["migration"]

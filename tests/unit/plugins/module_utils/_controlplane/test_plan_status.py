@@ -175,6 +175,10 @@ def test_each_failure_is_reported(path: tuple[str, ...], value: t.Any, line: str
     ("seen", "line"),
     [
         ({"state": "retired", "phase": "commit", "downtime_seconds": 31.24}, "ok   migration m: done, on metal1, 31.2 s of downtime; the source is retired"),
+        (
+            {"state": "running", "phase": "rehearse", "progress": {"cutover_at": "2026-12-24T01:00:00Z"}},
+            "NOTE migration m: the copy is kept up to date on metal1; the source serves until 2026-12-24T01:00:00Z",
+        ),
         ({"state": "stopped", "phase": "rehearse"}, "NOTE migration m: stopped by stop_after in phase rehearse on metal1: the source serves"),
     ],
 )

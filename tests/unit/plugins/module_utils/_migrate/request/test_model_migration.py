@@ -86,6 +86,12 @@ def test_every_option_reaches_the_request():
         ({"bandwidth_limit": "-1"}, "bandwidth_limit"),
         ({"preparation_timeout": -1}, "preparation_timeout"),
         ({"preparation_timeout": True}, "preparation_timeout"),
+        ({"cutover_at": "tonight"}, "cutover_at"),
+        # without a time zone
+        ({"cutover_at": "2026-12-24T02:00:00"}, "cutover_at"),
+        ({"cutover_at": "9999-12-31T23:59:59-99:00"}, "cutover_at"),
+        ({"cutover_window": 0}, "cutover_window"),
+        ({"max_pause": -1}, "max_pause"),
         ({"stop_after": "quiesce"}, "stop_after"),
         ({"stop_after": "lunch"}, "stop_after"),
         ({"hooks": ["true"]}, "hooks[0]"),
@@ -119,3 +125,10 @@ def test_a_raw_device_requires_rsync_dd():
     with pytest.raises(InputError, match=r"disk_schema\[1\]\.raw: .*sync: rsync_dd"):
         parse_spec(params(**schema))
     assert parse_spec(params(**schema, sync="rsync_dd")).disk_schema[1].raw.path == "/dev/x"
+
+
+@pytest.mark.parametrize("text", ["2026-12-24T02:00:00+01:00", "2026-12-24T01:00:00Z", "2026-12-24 01:00:00+00:00"])
+def test_the_time_of_the_pause_has_a_time_zone(text):
+    given = {"vm": {"id": "master"}, "admin": {"address": "192.0.2.2", "temporary_address": "192.0.2.3"}}
+    assert parse_spec({**given, "cutover_at": text}).cutover_at == 1798074000.0
+    assert parse_spec(given).cutover_at is None

@@ -12,7 +12,7 @@ import types
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_return
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request import run_migrate
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
@@ -241,3 +241,51 @@ def test_without_memory_the_kernel_ends_the_worker_before_other_vms(tmp_path, mo
     monkeypatch.setattr(run_migrate.io_units, "_start_at_boot", lambda unit, argv: None)
     run_migrate._start(JournalStore("master", tmp_path), "migrate", request())
     assert [each[0] for each in commands] == ["systemctl", "systemd-run"] and "--property=OOMScoreAdjust=1000" in commands[1]
+
+
+AT = "2999-12-24T02:00:00+01:00"
+
+
+@pytest.mark.parametrize(
+    ("given", "progress", "stopped"),
+    [
+        ({"cutover_at": "2998-12-24T02:00:00+01:00"}, {"cutover_at": "later"}, True),
+        ({"cutover_at": AT, "max_pause": 60}, {"cutover_at": "later"}, True),
+        ({"cutover_at": AT}, {"cutover_at": "later"}, False),
+        # a run that says nothing about the time does not begin the pause
+        ({}, {"cutover_at": "later"}, False),
+        # it copies, or has begun the pause
+        ({"cutover_at": "2998-12-24T02:00:00+01:00"}, {"number": 1}, False),
+    ],
+)
+def test_another_time_replaces_that_of_a_worker_that_waits(store, monkeypatch, given, progress, stopped):
+    kept(store, "running")
+    store.write_job({"action": "migrate", "params": {**request("192.0.2.2/24"), "cutover_at": AT}})
+    journal = store.read()
+    journal.progress = progress
+    store.write(journal)
+    said = []
+    monkeypatch.setattr(run_migrate, "run", lambda argv, timeout: said.append(argv[1]))
+    monkeypatch.setattr(run_migrate.io_units, "unit_active", lambda name: not said)
+    assert run_migrate.migrate({**request("192.0.2.2/24"), **given}, check_mode=False)["changed"]
+    assert (said, len(store.started), store.read().progress) == ((["stop"], 1, {}) if stopped else ([], 0, progress))
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_time_that_has_passed_is_refused(store, check_mode):
+    kept(store, "failed")
+    with pytest.raises(InputError, match="2020-12-24T01:00:00Z has passed") as caught:
+        run_migrate.migrate({**request("192.0.2.2/24"), "cutover_at": "2020-12-24T02:00:00+01:00"}, check_mode=check_mode)
+    assert caught.value.path == "cutover_at" and not store.started
+
+
+@pytest.mark.parametrize(("active", "progress", "good"), [(True, True, True), (False, True, False), (True, False, False)])
+def test_the_module_waits_for_the_copy_only(tmp_path, monkeypatch, active, progress, good):
+    store = JournalStore("master", tmp_path)
+    store.write(Journal(name="master", state="running", progress={"cutover_at": "2026-12-24T01:00:00Z"} if progress else {}))
+    monkeypatch.setattr(run_migrate.io_units, "unit_active", lambda name: active)
+    if good:
+        assert "kept up to date" in run_migrate._outcome(store, {"wait_timeout": 0.1}, ("done",))["summary"][0]
+    else:
+        with pytest.raises(FootprintError, match="its worker died" if progress else "still running"):
+            run_migrate._outcome(store, {"wait_timeout": 0.1}, ("done",))

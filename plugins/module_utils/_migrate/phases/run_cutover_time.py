@@ -1,0 +1,79 @@
+# Copyright (c) the reduced.footprint authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Begin the pause at the requested time, with a copy that is kept up to date until then, and only if it will be short enough."""
+
+from __future__ import annotations
+
+import signal
+import time
+import typing as t
+
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.copy import run_verify
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import duration
+
+# seconds between two updates of the copy, and between two rehearsals
+_UPDATE, _REHEARSE = 900.0, 86400.0
+_TICK = 5.0
+# an update adds two passes, also when it goes on for days
+_PASSES = 20
+
+
+def wait(context: Context, rehearse: t.Callable[[], None], now: t.Callable[[], float] = time.time, sleep: t.Callable[[float], None] = time.sleep) -> None:
+    """Wait for ``cutover_at``. Meanwhile the copy is updated and rehearsed again, and the time does not count for ``preparation_timeout``.
+
+    :raises FootprintError: a rehearsal failed, or the copy must be created again.
+    """
+    at = context.spec.cutover_at
+    if at is None or now() >= at:
+        return
+    left = signal.setitimer(signal.ITIMER_REAL, 0)[0]
+    context.log(f"waits until {utc(at)} to begin the pause")
+    updated = rehearsed = now()
+    _report(context, at)
+    while now() < at:
+        sleep(min(_TICK, max(0.0, at - now())))
+        if _UPDATE <= now() - updated and now() < at:
+            _update(context)
+            if now() - rehearsed >= _REHEARSE and now() < at:
+                rehearse()
+                rehearsed = now()
+            updated = now()
+            _report(context, at)
+            context.mirror()
+    signal.setitimer(signal.ITIMER_REAL, left)
+
+
+def _report(context: Context, at: float) -> None:
+    context.journal.progress = {"phase": context.journal.phase, "step": f"waiting until {utc(at)}", "cutover_at": utc(at)}
+    context.save()
+
+
+def _update(context: Context) -> None:
+    """Update the copy; a source that does not answer now may do so before the pause."""
+    try:
+        run_verify.catch_up(context)
+    except FootprintError as error:
+        if context.journal.facts.get("spoilt"):
+            raise
+        context.log(f"the copy was not updated, which is tried again: {error.message}")
+    del context.journal.passes[1:-_PASSES]
+
+
+def check(context: Context, now: t.Callable[[], float] = time.time) -> None:
+    """Refuse a pause that would begin too late or be too long.
+
+    :raises RefusedError: the copy is kept for the next run.
+    """
+    spec, predicted = context.spec, context.journal.downtime.get("predicted")
+    if spec.cutover_at is not None and now() > spec.cutover_at + spec.cutover_window:
+        what = f"The pause did not begin within {duration(spec.cutover_window)} after {utc(spec.cutover_at)}."
+        raise RefusedError(what, "cutover_window", "Set another cutover_at; the copy is kept.")
+    if spec.max_pause and (predicted is None or predicted > spec.max_pause):
+        expected = "unknown" if predicted is None else duration(predicted)
+        what = f"The predicted pause is {expected}, longer than max_pause ({duration(spec.max_pause)})."
+        raise RefusedError(what, "max_pause", "Run again when the source writes less, or raise max_pause; the copy is kept.")
