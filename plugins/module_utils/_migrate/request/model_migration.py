@@ -50,7 +50,10 @@ class Admin(t.NamedTuple):
 
 
 class MigrationSpec(t.NamedTuple):
-    """The whole request. Times in seconds, ``cutover_at`` since the epoch, ``bandwidth_limit`` in KiB per second (0: none), an empty ``disk_schema`` means the source's schema."""
+    """The whole request. Times in seconds, ``cutover_at`` since the epoch, ``bandwidth_limit`` in KiB per second (0: none).
+
+    An empty ``disk_schema`` means the source's schema.
+    """
 
     name: str
     cluster: str
@@ -159,7 +162,7 @@ def _parse_cutover_at(value: t.Any) -> float | None:
             return at.timestamp()
     except (ValueError, OverflowError):
         pass
-    raise InputError(f"{shown(value)} is not a time with time zone.", "cutover_at", "Write for example '2026-12-24T02:00:00+01:00', or Z instead of the zone for UTC.")
+    raise InputError(f"{shown(value)} is not a time with time zone.", "cutover_at", "Write for example '2026-12-24T02:00:00+01:00', or Z for UTC.")
 
 
 def _parse_admin(entry: t.Mapping[str, t.Any]) -> Admin:

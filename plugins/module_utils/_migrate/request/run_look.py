@@ -66,7 +66,9 @@ def _await_change(name: str, wait_timeout: float) -> None:
 def _stage(store: JournalStore) -> tuple[t.Any, ...]:
     """The parts of a journal whose change ends the wait."""
     journal = store.read()
-    return (journal.state, journal.phase, journal.phases.get(journal.phase, {}).get("state"), len(journal.passes), "cutover_at" in journal.progress) if journal else ()
+    if journal is None:
+        return ()
+    return (journal.state, journal.phase, journal.phases.get(journal.phase, {}).get("state"), len(journal.passes), "cutover_at" in journal.progress)
 
 
 def look_at_source(
