@@ -58,12 +58,14 @@ def test_two_servers_move_in_one_run(lab: Lab) -> None:
 
     # the copy is ready, and waits for its time
     alone = {"migrate_server_hosts": ["laptop2"], "migrate_server_confirm": ["laptop2"]}
-    waits = moved("3-waits", master_migrate_cutover_at="2999-12-24T02:00:00+01:00", **alone)
-    assert waits.rc == 0 and "laptop2: the copy is kept up to date; the source serves until 2999-12-24T01:00:00Z" in waits.output, waits.output[-6000:]
+    now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+    then = now + datetime.timedelta(days=5)
+    waits = moved("3-waits", master_migrate_cutover_at=then.isoformat(), **alone)
+    until = then.strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert waits.rc == 0 and f"laptop2: the copy is kept up to date; the source serves until {until}" in waits.output, waits.output[-6000:]
     assert kinds(lab) == ["systemd-nspawn", "systemd-nspawn"]
     # another time replaces it: the pause would begin at once, but would be too long
-    now = datetime.datetime.now(datetime.timezone.utc).isoformat()
-    long = moved("4-long", master_migrate_cutover_at=now, master_migrate_max_pause=1, **alone)
+    long = moved("4-long", master_migrate_cutover_at=now.isoformat(), master_migrate_max_pause=1, **alone)
     assert long.rc != 0 and "longer than max_pause (1 s)" in long.output and "the source serves as before" in long.output, long.output[-6000:]
     assert kinds(lab) == ["systemd-nspawn", "systemd-nspawn"]
 

@@ -171,6 +171,11 @@ def _job(kind: str, name: str, state: str) -> Sample:
     return Sample("unfinished_job", 1, {"kind": kind, "job": name, "state": state})
 
 
+def _waits(migration: t.Mapping[str, t.Any]) -> bool:
+    """Return whether a migration waits for the time that the operator has chosen."""
+    return migration["state"] == "running" and "cutover_at" in (migration.get("progress") or {})
+
+
 _SERVICES = {"galera": _galera, "rabbitmq": _rabbitmq, "load_balancer": _load_balancer, "witness": _witness}
 _PARTS: t.Mapping[str, t.Callable[[t.Any], t.Iterable[Sample]]] = {
     "controlplane": _controlplane,
@@ -180,7 +185,7 @@ _PARTS: t.Mapping[str, t.Callable[[t.Any], t.Iterable[Sample]]] = {
     "probes": lambda problems: [Sample("probe_healthy", not problem, {"probe": name}) for name, problem in problems.items()],
     "vms": _vms,
     "standbys": _standbys,
-    "migrations": lambda jobs: [_job("migration", one["name"], one["state"]) for one in jobs if one["state"] not in _DONE],
+    "migrations": lambda jobs: [_job("migration", one["name"], one["state"]) for one in jobs if one["state"] not in _DONE and not _waits(one)],
     "moves": lambda jobs: [_job("move", one["name"], one["state"]) for one in jobs],
     "run": lambda run: [_job("run", str(run.get("playbook") or "unknown"), "running")] if run else [],
     "keys": lambda keys: [Sample("one_time_key_left_seconds", key["left_seconds"], {"key": key["name"]}) for key in keys if key["left_seconds"] is not None],

@@ -331,7 +331,7 @@ def _await_broker(request: MemberRequest, broker: RabbitMq, sleep: t.Callable[[f
 
 
 def _seed_status(seed: str, broker: RabbitMq) -> dict[str, t.Any]:
-    """Return the status of the seed. Its silence does not mean that it knows nothing of this member."""
+    """Return the status of the seed. Its silence does not mean that it does not know this member."""
     there = broker.status(seed)
     if there is None or not _serves(there, seed):
         raise BackendError(f"{seed} cannot be reached from this host, or its broker is not running.", hint="Check its health, host names, firewall and cookie.")

@@ -29,7 +29,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.run_look import described
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import AGAIN
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything
-from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units, model_problem, run_jobs
+from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units, model_one_time_key, model_problem, run_jobs
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PHASES, Journal
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
@@ -40,6 +40,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_
 _LOCK = "migration-start"
 _LOCK_TIMEOUT = 60.0
 _TIMES = ("cutover_at", "cutover_window", "max_pause")
+# seconds until the end of a window; a day less than the key is valid
+_FURTHEST = model_one_time_key.LIMIT - 86400.0
 # seconds in which a run that was prepared starts
 _STARTING = 120.0
 
@@ -140,7 +142,7 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     if journal:
         _refuse_moved(journal)
     if check_mode:
-        _refuse_past(spec, journal)
+        _refuse_time(spec, journal)
         return _rehearse(spec, facts, journal)
     if not spec.source.host_keys:
         raise InputError("are required.", "source.host_keys", "Set the source's public host keys, or pass source_facts; unknown host keys are not trusted.")
@@ -164,13 +166,13 @@ def _ensure_started(store: JournalStore, journal: Journal | None, given: t.Mappi
     if active and job:
         _refuse_other_hooks(store.name, job["params"], spec.hooks)
         if journal and _is_postponed(journal, job["params"], given):
-            _refuse_past(spec, journal)
+            _refuse_time(spec, journal)
             # it waits, so that there is nothing to lose
             run(["systemctl", "stop", unit], timeout=120)
             journal.progress, active = {}, False
             store.write(journal)
     if not active:
-        _refuse_past(spec, journal)
+        _refuse_time(spec, journal)
         if not _in_pause(journal):
             _refuse_starting(store, spec.hooks)
         if journal and journal.facts.pop(run_return.VM_DATA, None):
@@ -184,9 +186,16 @@ def _is_postponed(journal: Journal, before: t.Mapping[str, t.Any], given: t.Mapp
     return bool(given.get("cutover_at")) and waits(vars(journal)) and any(before.get(key) != given.get(key) for key in _TIMES)
 
 
-def _refuse_past(spec: MigrationSpec, journal: Journal | None) -> None:
-    if spec.cutover_at is not None and not _in_pause(journal) and time.time() > spec.cutover_at + spec.cutover_window:
+def _refuse_time(spec: MigrationSpec, journal: Journal | None) -> None:
+    """Refuse a time of the pause that has passed, or for which the one-time key would have expired."""
+    if spec.cutover_at is None or _in_pause(journal):
+        return
+    ends = spec.cutover_at + spec.cutover_window - time.time()
+    if ends < 0:
         raise InputError(f"{utc(spec.cutover_at)} has passed.", "cutover_at", "Set a later time, or none to begin as soon as the copy is ready.")
+    if ends > _FURTHEST:
+        what = f"{utc(spec.cutover_at)} and cutover_window are too far ahead: the one-time key of a migration is valid for two weeks."
+        raise InputError(what, "cutover_at", f"Set a time within {_FURTHEST // 86400:.0f} days.")
 
 
 def _refuse_other_master(name: str, before: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> None:

@@ -84,6 +84,12 @@ def test_the_database(parts: dict[str, t.Any], expected: list[str]) -> None:
         'copy_healthy{standby="node2",vm="web"} 0',
     ]),
     ("migrations", [{"name": "m", "state": "running"}, {"name": "n", "state": "retired"}], ['unfinished_job{job="m",kind="migration",state="running"} 1']),
+    # one waits for its time; one that was interrupted meanwhile does not
+    (
+        "migrations",
+        [{"name": "m", "state": state, "progress": {"cutover_at": "2026-12-24T01:00:00Z"}} for state in ("running", "interrupted")],
+        ['unfinished_job{job="m",kind="migration",state="interrupted"} 1'],
+    ),
     ("moves", [{"name": "v", "state": "moving"}], ['unfinished_job{job="v",kind="move",state="moving"} 1']),
     ("run", {"playbook": "rolling_restart"}, ['unfinished_job{job="rolling_restart",kind="run",state="running"} 1']),
     ("run", {}, []),

@@ -221,15 +221,6 @@ def test_work_before_the_pause_ends_with_its_time(world, monkeypatch):
     assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL and signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-def test_a_pause_that_is_too_long_does_not_begin(world):
-    world.more = {"max_pause": 60}
-    with pytest.raises(RefusedError, match="longer than max_pause"):
-        world.run()
-    assert world.done == list(BEFORE) and world.source.state == SERVING
-    world.more = {}
-    assert world.run().state == "done"
-
-
 @pytest.mark.parametrize(("phase", "when"), [("precopy", "before"), ("rehearse", "after"), ("quiesce", "before"), ("cutover", "after")])
 def test_hooks_run_around_their_phase(world, tmp_path, phase, when):
     seen = tmp_path / "seen"
