@@ -15,7 +15,10 @@ from ansible_collections.reduced.footprint.plugins.module_utils._monitoring impo
 
 NOW = 1_800_000_000.0
 LINE = re.compile(r'footprint_[a-z_]+(\{([a-z]+="([^"\\\n]|\\.)*",?)+\})? -?[0-9.e+]+\Z')
-GALERA = {"problems": [], "units": {"mariadb.service": {"state": "active"}}, "facts": {"size": 3, "primary": True}, "reversed": None, "backup": {"made": "2027-01-14T08:00:00Z"}, "certificate": {"days": 12}}
+GALERA = {
+    "problems": [], "units": {"mariadb.service": {"state": "active"}}, "facts": {"size": 3, "primary": True}, "reversed": None,
+    "backup": {"made": "2027-01-14T08:00:00Z"}, "certificate": {"days": 12},
+}  # fmt: skip
 SOURCE = {
     "part": "source", "id": "web", "state": "idle", "standby": "node2", "age_seconds": 60.4, "problem": None,
     "automatic_problem": None,
