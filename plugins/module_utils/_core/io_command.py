@@ -35,7 +35,6 @@ def run(
 ) -> Completed:
     """Run a command and return its exit code and output.
 
-    :arg argv: program and arguments, run without a shell.
     :arg stdin: text for its standard input; secrets go here, never into ``argv``.
     :arg timeout: seconds, ``None`` for no limit.
     :arg variables: additional environment variables; for secrets that a program accepts neither on standard input nor in a file.

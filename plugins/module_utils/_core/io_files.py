@@ -57,10 +57,7 @@ def read_text(path: str | os.PathLike[str]) -> str | None:
 
 
 def meminfo(root: str = "/") -> dict[str, int]:
-    """Return the sizes in ``/proc/meminfo`` in bytes, e.g. of ``MemTotal``; empty if there is none.
-
-    :arg root: the parent of ``proc``; tests use another one.
-    """
+    """Return the sizes in ``/proc/meminfo`` in bytes, e.g. of ``MemTotal``; empty if there is none."""
     rows = (line.split() for line in (read_text(os.path.join(root, "proc/meminfo")) or "").splitlines())
     return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if row[2:] == ["kB"]}
 

@@ -28,10 +28,7 @@ def lock_folder() -> pathlib.Path:
 
 @contextlib.contextmanager
 def host_lock(name: str, timeout: float) -> t.Iterator[None]:
-    """Hold a lock of this host; the lock of a killed process is released.
-
-    :arg name: name of the lock, e.g. ``domains``.
-    """
+    """Hold a lock of this host; the lock of a killed process is released."""
     folder = lock_folder()
     if folder.parent == io_files.RUN:
         io_files.private_folder(io_files.RUN)

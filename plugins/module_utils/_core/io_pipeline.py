@@ -26,7 +26,6 @@ def pipeline(
 ) -> tuple[str, ...]:
     """Run commands as a pipeline and return the standard error of each, at most the last 20000 bytes.
 
-    :arg source: input file of the first command.
     :arg target: output file of the last command, created with mode 0600 and synced; it must not exist.
     :raises CommandError: a command failed. The error names the last failed command and contains the standard error of all failed ones.
     """

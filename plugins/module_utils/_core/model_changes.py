@@ -23,10 +23,7 @@ class Changes(t.NamedTuple):
         return bool(self.actions)
 
     def as_result(self, key: str = "") -> dict[str, t.Any]:
-        """Return the result of a module.
-
-        :arg key: the name of the state in it.
-        """
+        """Return the result of a module."""
         diff: dict[str, t.Any] = {"before": "", "after": "".join(f"{action}\n" for action in self.actions)}
         if self.before is not None and self.after is not None:
             diff = {"before": dict(self.before, actions=[]), "after": dict(self.after, actions=list(self.actions))}

@@ -88,7 +88,6 @@ class LostWriteError(BackendError):
 class CommandError(BackendError):
     """A command failed with a non-zero exit code or timed out.
 
-    :arg argv: program and arguments.
     :arg rc: exit code, ``None`` after a timeout.
     :arg stderr: error output; the message contains the last lines.
     :arg what: description of the failure, replaces program and exit code.

@@ -14,11 +14,9 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 class Plan(t.NamedTuple):
     """A decision that an action plugin prints and returns.
 
-    :arg lines: text for the operator.
     :arg steps: what the playbook does, in this order; each has the key ``action``.
     :arg problems: the reasons against it; with one of them nothing is changed.
     :arg locks: hosts of the control plane that no other run may restart meanwhile.
-    :arg report: text for the end of the run.
     :arg values: more for the playbook, by its name in the result.
     """
 

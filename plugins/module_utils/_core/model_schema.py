@@ -41,7 +41,6 @@ class Schema(t.NamedTuple):
         """Check the number of something that was read.
 
         :arg found: ``None`` if it has none.
-        :arg place: where it was found, for the message.
         """
         if found is None or isinstance(found, int) and not isinstance(found, bool) and 0 <= found <= self.number:
             return

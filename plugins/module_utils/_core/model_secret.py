@@ -41,7 +41,6 @@ class Recipe:
     """How to generate a new secret.
 
     :arg length: number of characters.
-    :arg alphabet: the characters, each once.
     :arg size: number of random bytes to encode instead; 0 for characters.
     """
 
@@ -65,10 +64,7 @@ class Recipe:
         return cls(_number(length, 8, "length"), alphabet, _number(size, 8, "bytes") if size not in (None, 0) else 0, encoding)
 
     def make(self, chance: random.Random) -> str:
-        """Return a new secret.
-
-        :arg chance: source of random numbers.
-        """
+        """Return a new secret."""
         if self.size:
             return _ENCODINGS[self.encoding](chance.randbytes(self.size))
         return "".join(chance.choice(self.alphabet) for _index in range(self.length))

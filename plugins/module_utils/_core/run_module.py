@@ -14,7 +14,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 def answer(module: t.Any, use_case: t.Callable[[], t.Mapping[str, t.Any]]) -> None:
     """End a module with the result of a use case, or with its error.
 
-    :arg module: the ``AnsibleModule``.
     :arg use_case: returns the result, with ``warnings`` for Ansible; with ``error`` the module fails.
     """
     try:
@@ -34,8 +33,6 @@ def quiet(base: t.Any) -> t.Any:
     For secrets in parameters that ``no_log`` of an argument spec cannot cover, such as free keys and texts.
     An invalid parameter fails the module before the secret values are known, and Ansible returns all
     parameters with the failure.
-
-    :arg base: ``AnsibleModule``.
     """
 
     class QuietModule(base):

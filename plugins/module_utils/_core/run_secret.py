@@ -26,7 +26,6 @@ MARK = ".store"
 class Permit(t.NamedTuple):
     """Whether missing secrets may be generated.
 
-    :arg directory: of the secrets.
     :arg generate: what the operator chose; ``None`` for the default, which is true except in a job of AWX.
     :arg ephemeral: this run is a job of AWX, whose files are lost when it ends.
     :arg stores: the records of the hosts, with the mark of the directory with whose secrets each was deployed.
@@ -38,10 +37,7 @@ class Permit(t.NamedTuple):
     stores: tuple[str, ...] = ()
 
     def check(self, path: pathlib.Path, *, check_mode: bool, decrypt: t.Callable[[str], str]) -> None:
-        """Check that a secret may be generated, and mark the directory unless in check mode.
-
-        :arg path: file of the missing secret.
-        """
+        """Check that a secret may be generated, and mark the directory unless in check mode."""
         if self.generate is None and self.ephemeral:
             raise RefusedError(
                 "must be generated, but what a job of AWX generates is lost when the job ends.",
@@ -131,7 +127,6 @@ def kept(
 ) -> str:
     """Return the text of a secret file that may have several lines; the first caller creates it.
 
-    :arg make: returns a new text.
     :arg check_mode: write nothing; a missing text is the placeholder.
     :arg decrypt: returns the decrypted content of a file that was encrypted with Ansible vault.
     :arg permit: whether it may be created; ``None`` for always.

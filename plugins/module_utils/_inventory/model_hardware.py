@@ -35,7 +35,6 @@ class Nic(t.NamedTuple):
 
     :arg link: whether it must have a link; ``None`` if either is accepted.
     :arg neighbor: name of the machine it must be connected to, as that one reports it with LLDP.
-    :arg port: port of that machine.
     """
 
     mac: str

@@ -62,11 +62,7 @@ class Known(t.NamedTuple):
 
 
 def parse(entry: t.Any, name: str, address: t.Any, path: str = "install", known: Known = Known(), owner: str = "") -> Install:
-    """Return ``install`` of a server.
-
-    :arg address: its address, ``ansible_host``.
-    :arg owner: path of the server.
-    """
+    """Return ``install`` of a server."""
     if entry is None:
         raise InputError("is required.", path, _EXAMPLE)
     check_known(entry, KEYS, path, _EXAMPLE)
@@ -185,7 +181,6 @@ def servers(
     """Return what is installed on each server, in the order of the inventory.
 
     :arg asked: names; empty means every server with ``install``.
-    :arg variables: each server with its variables.
     """
     names = [name for name in variables if (name in asked if asked else variables[name].get("install") is not None)]
     found = [parse_one(name, variables[name]) for name in names]

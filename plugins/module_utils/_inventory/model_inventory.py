@@ -30,7 +30,6 @@ class Server:
     """A physical server of the inventory.
 
     :arg variables: its host variables, without ``vms`` and roles.
-    :arg path: its path in the user's input, for messages.
     :arg defaults: of its VMs, then those of the cluster; ``None`` for a server of another source, whose VM details are complete.
     :arg more: VM details that are not written in the inventory file itself.
     :arg place: the address at which Ansible reaches it, with a port if that is set; empty if its variables do not show it.

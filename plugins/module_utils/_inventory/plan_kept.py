@@ -65,11 +65,7 @@ def main_path(path: str) -> str | None:
 
 
 def parse_kept(content: t.Any, name: str, servers: t.Collection[str]) -> dict[str, t.Any]:
-    """Return the VM details by server that a file keeps.
-
-    :arg name: of the file, for messages.
-    :arg servers: those of the inventory file.
-    """
+    """Return the VM details by server that a file keeps."""
     content = mapping(content, name, "Write servers with their vms.")
     check_known(content, ("plugin", PART_OF, "servers"), name, "")
     found = {}
@@ -91,7 +87,6 @@ def additions(own: t.Sequence[Layer], kept: t.Sequence[Layer], given: t.Sequence
     """Return the VM details of a server to add to those of the inventory file: the kept ones, or what replaces them, then new ones.
 
     :arg given: by this run. One that is equal in the inventory file is nothing new.
-    :raises InputError: one differs from the inventory file, or an id is used twice.
     """
     written = {_id(one): one for one in own}
     new, once = {}, Unique()
@@ -117,10 +112,7 @@ def unknown(names: t.Iterable[str], servers: t.Collection[str]) -> list[Footprin
 
 
 def content(details: Details, inventory: str) -> dict[str, t.Any]:
-    """Return the content of the file that keeps VM details.
-
-    :arg inventory: name of the inventory file.
-    """
+    """Return the content of the file that keeps VM details."""
     servers = {server: {"vms": list(entries)} for server, entries in details.items() if entries}
     return {"plugin": "reduced.footprint.nodes", PART_OF: inventory, "servers": servers}
 
@@ -129,7 +121,6 @@ def lines(path: str, text: str, refused: str, check: bool) -> list[str]:
     """Return what the operator reads about the file that keeps VM details.
 
     :arg text: its new content, empty if it has all of them.
-    :arg refused: why it is not written.
     """
     if not text:
         return []

@@ -187,7 +187,6 @@ def invalid_addresses(value: t.Any, path: str) -> list[FootprintError]:
 def unknown_images(listed: t.Sequence[t.Any], used: t.Mapping[str, str], catalogue: t.Collection[str]) -> list[str]:
     """Return a message for each image of a list without a URL that is not in the catalogue, and for each of a disk that is similar to a known one.
 
-    :arg listed: ``virt_guests_images``.
     :arg used: path → image of a disk. One that is not similar may be on the server.
     """
     names = {index: str(one["name"]) for index, one in enumerate(listed) if isinstance(one, t.Mapping) and one.get("name")}

@@ -16,10 +16,7 @@ _PORT = "22"
 
 
 def place(name: str, variables: t.Mapping[str, t.Any]) -> str:
-    """Return the address at which Ansible reaches a server, with a port if another one is set; empty if its variables do not show it.
-
-    :arg name: used without ``ansible_host``.
-    """
+    """Return the address at which Ansible reaches a server, with a port if another one is set; empty if its variables do not show it."""
     host = str(variables.get("ansible_host") or name)
     if (variables.get("ansible_connection") or "ssh") not in _SSH or any(variables.get(key) for key in _DETOURS) or "{{" in host:
         return ""

@@ -30,10 +30,7 @@ class Machine(t.NamedTuple):
 
 
 def check_places(witnesses: t.Sequence[Machine], members: t.Sequence[Machine]) -> None:
-    """Check that no witness is lost together with a member that it votes about.
-
-    :arg members: the hosts with data that it votes about.
-    """
+    """Check that no witness is lost together with a member that it votes about."""
     carried: dict[str, str] = {}
     for member in members:
         carried.setdefault(member.place, member.name)

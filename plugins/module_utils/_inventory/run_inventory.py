@@ -73,7 +73,6 @@ class HostKeys:
 def parse_servers(value: t.Any, path: str = "servers", vm_defaults: t.Any = None, problems: Problems | None = None) -> tuple[Server, ...]:
     """Parse the ``servers`` mapping of the inventory file.
 
-    :arg vm_defaults: those of the cluster.
     :arg problems: collects errors; a server with an error is left out.
     """
     found = problems or Problems()
@@ -110,10 +109,7 @@ def server(name: str, entry: t.Any, path: str, more_roles: t.Sequence[str] = (),
 
 
 def parse(cluster: str, servers: t.Sequence[Server], problems: Problems | None = None) -> Inventory:
-    """Check the VM details of all servers, and add their defaults.
-
-    :arg problems: collects errors.
-    """
+    """Check the VM details of all servers, and add their defaults."""
     found = problems or Problems()
     machines: list[Machine] = []
     complete, slips, images = [], {}, {}
@@ -292,18 +288,12 @@ def _uris(machine: Machine, templates: t.Mapping[str, str]) -> list[str]:
 
 
 def host_keys(path: pathlib.Path) -> HostKeys:
-    """Read the known host keys of VMs.
-
-    :arg path: of the file, which need not exist.
-    """
+    """Read the known host keys of VMs."""
     return HostKeys(path, io_known_hosts.read(path))
 
 
 def host_connection(name: str, path: pathlib.Path) -> dict[str, t.Any]:
-    """Return host variables with which Ansible accepts only the recorded host key of a server or VM.
-
-    :arg path: of the file with the host keys.
-    """
+    """Return host variables with which Ansible accepts only the recorded host key of a server or VM."""
     return io_known_hosts.connection_variables(name, path)
 
 

@@ -30,7 +30,6 @@ class Kept(t.NamedTuple):
     """The file that keeps VM details.
 
     :arg changed: it was written, in check mode it would be.
-    :arg refused: why it cannot be written.
     """
 
     path: str
@@ -57,10 +56,8 @@ def file_of(inventory: str) -> str:
 def add(servers: t.Sequence[Server], inventory: str, kept: t.Any, given: t.Any, problems: Problems) -> tuple[Server, ...]:
     """Return the servers with the VM details of the file that keeps them, and of this run.
 
-    :arg inventory: path of the inventory file.
     :arg kept: content of the file, ``None`` without one.
     :arg given: VM details by server; those of other servers are ignored.
-    :arg problems: collects errors.
     """
     name = os.path.basename(file_of(inventory))
     old = problems.call(plan_kept.parse_kept, kept, name, [item.name for item in servers]) or {}

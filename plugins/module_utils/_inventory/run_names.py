@@ -42,7 +42,6 @@ def select_hosts(
     """Return the patterns that match a host, as one pattern.
 
     :arg patterns: pattern → its parts.
-    :arg variable: the variable that contains the pattern, for the message.
     :arg required: otherwise the result may match nothing.
     :raises InputError: no pattern matches; with the most similar name of the inventory.
     """
@@ -77,10 +76,7 @@ def is_ours(path: str | pathlib.Path) -> bool:
 
 
 def check_inventory(groups: t.Mapping[str, t.Sequence[str]], sources: t.Sequence[str]) -> None:
-    """Check that the inventory plugin read every file of its own, and that there are hosts.
-
-    :arg sources: the inventory sources that were given.
-    """
+    """Check that the inventory plugin read every file of its own, and that there are hosts."""
     for source in sources:
         path = pathlib.Path(source).absolute()
         for name, message in READ.items():

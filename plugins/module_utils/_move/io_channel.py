@@ -129,8 +129,6 @@ def join(path: str) -> None:
 class Tunnel:
     """The sockets on the source; each connection to them is forwarded to the destination.
 
-    :arg name: name of the move.
-    :arg domain: name of the domain.
     :arg command: returns the command that connects its standard input and output to a socket at the destination.
     :arg qemu: user and group ID of QEMU on the source, which connects to the socket of the disks directly.
     """

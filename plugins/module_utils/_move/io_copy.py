@@ -18,8 +18,6 @@ _SHOWN = 5
 class Copier:
     """rsync between this host and another.
 
-    :arg ssh: the ssh command without host.
-    :arg host: address of the other host.
     :arg limit: KiB per second, 0 for no limit.
     """
 

@@ -35,7 +35,6 @@ def migrate(
 ) -> dict[str, t.Any]:
     """Migrate a running guest with memory and disks to the destination, where it stays paused.
 
-    :arg definition: its persistent definition at the destination.
     :arg bandwidth_limit: KiB per second, 0 for no limit; libvirt limits in whole MiB.
     :returns: libvirt's statistics of the completed job.
     :raises BackendError: the migration failed; the guest continues to run on the source.
@@ -97,8 +96,6 @@ def domain_state(uri: str, uuid: str) -> str:
     """Return the state of the domain here: ``running``, ``left`` (ended by migration), ``off``, ``halted``, ``gone``.
 
     A migration job of a killed process is aborted first, because its outcome is unknown.
-
-    :raises BackendError: the state cannot be read, or the job does not end.
     """
     with DomainHost(uri) as host:
         try:

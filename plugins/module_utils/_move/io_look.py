@@ -173,8 +173,6 @@ def _sources(document: t.Any, name: str) -> t.Iterator[tuple[t.Any, str | None, 
     """Every disk and file system with a source: the device, its path, whether it is read only, and whether it is a base image or medium.
 
     The path is ``None`` if the source is not a file, folder or device of this host. The seed is read only, but belongs to the VM.
-
-    :arg name: of the VM.
     """
     for device in document.iterfind("devices/*"):
         source = device.find("source") if device.tag in ("disk", "filesystem") else None
@@ -230,7 +228,6 @@ def check_mounted(vm: t.Mapping[str, t.Any]) -> None:
     """Check that the file systems of the pools with the files of a VM are mounted on this host: without them, other files are read, written and removed.
 
     :arg vm: the result of :func:`describe` before its move; may be empty.
-    :raises RefusedError: one is not mounted.
     """
     pools = vm.get("pools", {})
     # NVRAM and TPM are in no pool, and nothing is recorded for their folders

@@ -49,10 +49,7 @@ def prepare(items: t.Iterable[Item]) -> None:
 
 
 def make_empty(item: Item) -> None:
-    """Create an empty disk of the same format and size, for libvirt to mirror while the guest runs.
-
-    :raises BackendError: it cannot be created, for example without free space.
-    """
+    """Create an empty disk of the same format and size, for libvirt to mirror while the guest runs."""
     half = partial(item.path)
     remove_path(half)
     os.close(os.open(str(half), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -66,7 +63,6 @@ def make_empty(item: Item) -> None:
 def place(items: t.Iterable[Item], uuid: str) -> None:
     """Sync complete items to disk and rename them to their final path, where nothing may exist; those without a temporary file have been renamed before.
 
-    :arg uuid: of the VM.
     :raises BackendError: an item is missing, or something else has its final path.
     """
     for item in items:
@@ -110,11 +106,7 @@ def settle(items: t.Iterable[Item]) -> None:
 
 
 def sync(items: t.Iterable[Item]) -> None:
-    """Flush the items at their final paths, and the folders that contain them, to disk: afterwards a power loss does not change them.
-
-    :raises FootprintError: a folder could not be written.
-    :raises OSError: a file could not be written.
-    """
+    """Flush the items at their final paths, and the folders that contain them, to disk: afterwards a power loss does not change them."""
     folders = set()
     for item in items:
         final = pathlib.Path(item.path)

@@ -45,12 +45,7 @@ class Replacement(t.NamedTuple):
 
 
 def parse_replacement(text: str, place: t.Any) -> Replacement:
-    """Return the record from its JSON text.
-
-    :arg place: where the text is from, for messages.
-    :raises RefusedError: it is from a newer version of the collection.
-    :raises BackendError: it is damaged.
-    """
+    """Return the record from its JSON text."""
     try:
         found = REPLACEMENT.load(text, place)
         values = {name: str(found[name]) for name in Replacement._fields if name != "disks"}

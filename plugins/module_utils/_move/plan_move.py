@@ -162,7 +162,6 @@ def return_problems(items: t.Iterable[Item], there: Facts, name: str) -> list[Pr
     """Return the obstacles of a return with all data: only the files that were moved are copied back.
 
     :arg there: where the VM has its data at the destination (``_move.io_look.written``).
-    :arg name: name of the destination.
     """
     moved, now = {item.path for item in items if not item.base}, set(there["paths"])
     pairs = (("new", (now - moved).union(there["layers"])), ("missing", moved - now))
@@ -267,10 +266,7 @@ def resume_phase(journal: model_journal.MoveJournal, here: str | None, there: st
 
 
 def is_off(journal: model_journal.MoveJournal, action: str) -> bool:
-    """Whether an unfinished move or return may have left the VM off on both hosts, or paused, so that only its worker starts it again.
-
-    :arg action: what the worker was started for.
-    """
+    """Whether an unfinished move or return may have left the VM off on both hosts, or paused, so that only its worker starts it again."""
     if action == model_journal.CONFIRMED:
         return False
     held = journal.facts.get("held") or {}

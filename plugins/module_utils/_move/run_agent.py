@@ -40,10 +40,7 @@ Given = t.Mapping[str, t.Any]
 
 
 def answer(command: str, given: Given) -> dict[str, t.Any]:
-    """Execute one command of the source.
-
-    :raises FootprintError: it failed.
-    """
+    """Execute one command of the source."""
     if command not in _COMMANDS:
         raise InputError(f"{command!r} is not a valid command of the move agent.")
     return _COMMANDS[command](given)
@@ -84,7 +81,6 @@ def _answer(uuid: str) -> dict[str, t.Any]:
 def _own(given: Given, found: DomainRecord | None) -> None:
     """Make sure that the VM belongs to this host: take it from its source, or end its return to that.
 
-    :arg found: its domain here.
     :raises RefusedError: it does not.
     """
     record = io_owner.known(given["uuid"])

@@ -139,7 +139,6 @@ class Context:
         """Change the record here by an event.
 
         :arg answer: of the destination, with its record.
-        :raises RefusedError: a condition of the table is not met.
         """
         where = self.spec.destination.name
         there = answer["record"] if answer is not None else None

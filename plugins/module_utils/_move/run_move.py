@@ -78,10 +78,7 @@ def _moved(params: Params, store: MoveStore, check_mode: bool) -> dict[str, t.An
 
 
 def _ensure_started(params: Params, store: MoveStore, spec: MoveSpec, check_mode: bool) -> dict[str, t.Any] | None:
-    """Start the worker, unless another run has started it meanwhile, or it has nothing to do; returns the result in the latter case and in check mode.
-
-    :raises FootprintError: the worker moves the VM to another destination, or the VM cannot be moved.
-    """
+    """Start the worker, unless another run has started it meanwhile, or it has nothing to do; returns the result in the latter case and in check mode."""
     journal = store.journal()
     if journal.state not in (model_journal.CONFIRMED, model_journal.RETURNED) and not _rolled_back(journal):
         _refuse_other_cluster(store, spec.cluster, "Confirm or return that move first.")

@@ -43,9 +43,7 @@ class ReplacementRequest(t.NamedTuple):
     """The replacement of a VM.
 
     :arg here: name of this server, ``source`` that of the old VM, ``to`` that of the new one.
-    :arg at: identifies the replacement.
     :arg details: the VM details; on the server of the new VM, volumes with the names of its disks are taken away as well.
-    :arg remove_disks: remove the old disks instead of renaming them.
     :arg shutdown_timeout: seconds that a running VM has to shut down before it is powered off.
     """
 
@@ -67,7 +65,6 @@ def apply(request: ReplacementRequest, *, check_mode: bool) -> dict[str, t.Any]:
     """Bring the replacement to a state on this host.
 
     :returns: keyword arguments for ``exit_json``.
-    :raises FootprintError: refused or failed.
     """
     parse_time(request.at, "at")
     uuid = vm_uuid(parse_name(request.cluster, "cluster"), parse_name(request.id, "id"))

@@ -27,10 +27,7 @@ _LONG = 24 * 3600.0
 
 
 def preflight(context: Context) -> None:
-    """Gather the facts of both hosts and check for obstacles; changes nothing except for leftovers of an earlier attempt at the destination.
-
-    :raises FootprintError: the VM does not exist, or the move is not possible.
-    """
+    """Gather the facts of both hosts and check for obstacles; changes nothing except for leftovers of an earlier attempt at the destination."""
     journal, spec = context.journal, context.spec
     context.store.reserve()
     found = io_look.find(spec.cluster, spec.id, vm_uuid(spec.cluster, spec.id), spec.uri)

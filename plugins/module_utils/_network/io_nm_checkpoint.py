@@ -36,10 +36,7 @@ class Failed(Exception):
 
 
 def call(*argv: str) -> str:
-    """Run a command and return its output.
-
-    :raises Failed: with its error message.
-    """
+    """Run a command and return its output."""
     environment = dict(os.environ, LC_ALL="C")
     try:
         # pylint: disable-next=ansible-bad-function  # no AnsibleModule reaches this layer
@@ -77,10 +74,7 @@ def checkpoint(folder: str) -> str | None:
 
 
 def hold(folder: str) -> None:
-    """Extend the rollback timeout while the change is made permanent.
-
-    :raises Failed: NetworkManager has already rolled back.
-    """
+    """Extend the rollback timeout while the change is made permanent."""
     path = checkpoint(folder)
     if path is None:
         raise Failed("NetworkManager has already rolled back to its checkpoint")
@@ -88,10 +82,7 @@ def hold(folder: str) -> None:
 
 
 def commit(folder: str) -> None:
-    """Destroy the checkpoint, so that the changes are kept.
-
-    :raises Failed: NetworkManager has already rolled back.
-    """
+    """Destroy the checkpoint, so that the changes are kept."""
     path = checkpoint(folder)
     if path is None:
         raise Failed("NetworkManager has already rolled back to its checkpoint")

@@ -92,10 +92,7 @@ def modules(devices: t.Iterable[Device]) -> tuple[str, ...]:
 
 
 def layout(wanted: Wanted, links: t.Mapping[str, Link], profiles: t.Mapping[str, Profile]) -> Layout:
-    """Plan the devices to create, from the bottom to the top.
-
-    :arg profiles: the profiles of the links of :func:`touched`.
-    """
+    """Plan the devices to create, from the bottom to the top."""
     entries = _from_the_bottom(missing(wanted, links))
     made = {entry.name: entry for entry, unused in entries}
     masters = {port: entry.name for entry, unused in entries if not isinstance(entry, Vlan) for port in entry.ports}

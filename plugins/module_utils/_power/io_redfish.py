@@ -87,8 +87,6 @@ class RedfishServer:
         """Set boot device and boot mode, and return what the controller has stored.
 
         Only what changes is requested first: some controllers refuse a boot mode. Others reset what is missing in a request, so all settings follow.
-
-        :raises BackendError: the controller refuses the change, or has not stored it.
         """
         before = self._with_pending(self._system())
         wanted = model_redfish.boot_request(change, before)

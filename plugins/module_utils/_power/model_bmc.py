@@ -27,7 +27,6 @@ class Bmc(t.NamedTuple):
     :arg host: name or address, without the port.
     :arg verify_ca: ``True`` verifies the certificate with the authorities of this machine, a path with that file, ``False`` not at all.
     :arg system: id, name or UUID of the system, where the controller has several.
-    :arg boot_mac: MAC of the network card that boots.
     """
 
     host: str
@@ -52,8 +51,6 @@ def check_entry(entry: t.Any, own_address: t.Any, path: str) -> Bmc:
     """Check ``bmc`` of a server in the inventory, which names its secret.
 
     :arg own_address: address of the server itself; ``None`` if unknown.
-    :raises InputError: an invalid value, with its path.
-    :raises RefusedError: the address is the server's own.
     """
     if isinstance(entry, t.Mapping) and "password" in entry:
         raise InputError("a password does not belong into the inventory.", f"{path}.password", f"Name the secret instead: {path}.secret: bmc/NAME.")
@@ -93,10 +90,7 @@ def parse(entry: t.Mapping[str, t.Any], path: str = "bmc") -> Bmc:
 
 
 def verify_ca(value: t.Any, path: str) -> bool | str:
-    """Return how to verify the certificate: with the authorities of the machine (the default), with a file, or not at all.
-
-    :raises InputError: any other value.
-    """
+    """Return how to verify the certificate: with the authorities of the machine (the default), with a file, or not at all."""
     if value is None or isinstance(value, bool):
         return value is not False
     text = str(value).strip()
@@ -108,11 +102,7 @@ def verify_ca(value: t.Any, path: str) -> bool | str:
 
 
 def refuse_own(bmc: Bmc, addresses: t.Iterable[str], path: str = "bmc") -> None:
-    """Refuse a controller at an address of the server itself, which is not reachable while the server is off.
-
-    :arg addresses: names and addresses of the server.
-    :raises RefusedError: it is one of them.
-    """
+    """Refuse a controller at an address of the server itself, which is not reachable while the server is off."""
     if bmc.host.lower() in {str(each).strip("[]").lower() for each in addresses}:
         raise RefusedError(
             "is the address of the server itself, not of its management controller.",

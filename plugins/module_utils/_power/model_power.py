@@ -50,7 +50,6 @@ class Power(t.NamedTuple):
 
     :arg state: ``on``, ``off`` or ``transition``.
     :arg boot_device: the device of the next boot; ``none`` is the order of the firmware, ``None`` is unknown.
-    :arg boot_once: whether the device is for the next boot only.
     :arg boot_mode: ``uefi``, ``bios`` or ``None`` for unknown.
     :arg unsupported: operation → reason, for the operations that it does not have.
     :arg uuid: UUID of the machine, lower case; empty if unknown.
@@ -94,10 +93,7 @@ class Wish(t.NamedTuple):
 
 
 def wish(state: str | None, boot_device: str | None, boot_once: bool, boot_mode: str | None) -> Wish:
-    """Return a request.
-
-    :raises InputError: it contains nothing, or ``boot_once`` without a device.
-    """
+    """Return a request."""
     if state is None and boot_device is None and boot_mode is None:
         raise InputError("nothing is requested.", "state", f"Set state ({', '.join(STATES)}), boot_device or boot_mode.")
     if boot_once and boot_device in (None, NONE):

@@ -57,20 +57,14 @@ def _inside(value: t.Any, *keys: str) -> dict[str, t.Any]:
 
 
 def local(path: t.Any) -> str:
-    """Return a path of the same controller.
-
-    :raises BackendError: it leads elsewhere, where credentials must not be sent.
-    """
+    """Return a path of the same controller."""
     if not isinstance(path, str) or not path.startswith("/") or path.startswith("//"):
         raise BackendError("a link of the BMC leads to another machine, or is missing.", "bmc.address", "Update the firmware of the BMC.")
     return path
 
 
 def link(resource: Resource, name: str) -> str:
-    """Return the path of a linked resource.
-
-    :raises BackendError: the link is missing.
-    """
+    """Return the path of a linked resource."""
     return local(_inside(resource, name).get("@odata.id"))
 
 
@@ -84,9 +78,6 @@ def choose(paths: t.Sequence[str], wanted: str | None, read: t.Callable[[str], R
     """Return the path of the system.
 
     :arg wanted: its id, name or UUID; ``None`` for the only one.
-    :arg read: reads the resource of a path.
-    :raises InputError: the controller does not have this system.
-    :raises RefusedError: the controller has several, and none is named.
     """
     ids = {path: path.rstrip("/").rpartition("/")[2] for path in paths}
     listed = f"{', '.join(list(ids.values())[:_MOST_NAMES])}{', ...' if len(ids) > _MOST_NAMES else ''}"
@@ -158,10 +149,7 @@ def switches(system: Resource) -> bool:
 
 
 def reset(operation: str, system: Resource) -> tuple[str, str]:
-    """Return the path and the type of the reset for an operation.
-
-    :raises UnsupportedError: the controller does not have it.
-    """
+    """Return the path and the type of the reset for an operation."""
     reason = unsupported(system).get(operation)
     if reason:
         raise UnsupportedError("state", reason)
@@ -173,10 +161,7 @@ def reset(operation: str, system: Resource) -> tuple[str, str]:
 
 
 def boot_request(change: Boot, system: Resource) -> dict[str, t.Any]:
-    """Return the body of a request for a change of the boot settings.
-
-    :raises UnsupportedError: the firmware does not have the device or mode.
-    """
+    """Return the body of a request for a change of the boot settings."""
     now = _inside(system, "Boot")
     wanted: dict[str, t.Any] = {}
     if change.mode:
@@ -198,10 +183,7 @@ def complete(request: Resource, system: Resource) -> dict[str, t.Any]:
 
 
 def pending(system: Resource) -> str | None:
-    """Return the path of the resource with the settings for the next boot; most systems have none.
-
-    :raises BackendError: it leads elsewhere.
-    """
+    """Return the path of the resource with the settings for the next boot; most systems have none."""
     found = _inside(system, "@Redfish.Settings", "SettingsObject")
     return local(found["@odata.id"]) if found.get("@odata.id") else None
 

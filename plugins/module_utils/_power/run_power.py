@@ -54,10 +54,7 @@ class PowerResult(t.NamedTuple):
 
 
 def machine(params: t.Mapping[str, t.Any]) -> t.Any:
-    """Return the machine of the parameters of a module.
-
-    :raises FootprintError: invalid values, or it cannot be reached.
-    """
+    """Return the machine of the parameters of a module."""
     given = params["bmc"]
     if (given is None) == (params["vm"] is None):
         raise InputError("a server or a VM is required, not both.", "bmc", "Set bmc for a server, or vm for a VM of this host.")
@@ -85,7 +82,6 @@ def ensure(params: t.Mapping[str, t.Any], check_mode: bool) -> PowerResult:
     """Read the state of a machine, and request what is necessary.
 
     :raises UnsupportedError: this kind of machine does not have a necessary operation; nothing was changed.
-    :raises BackendError: the state was not reached in time.
     """
     wanted = model_power.wish(params["state"], params["boot_device"], params["boot_once"], params["boot_mode"])
     found = machine(params)

@@ -47,10 +47,7 @@ def mode(text: str) -> str:
 
 
 def with_device(text: str, wanted: str) -> str:
-    """Return a definition with another first boot device; the other devices follow in their order.
-
-    :raises UnsupportedError: the domain has no such device.
-    """
+    """Return a definition with another first boot device; the other devices follow in their order."""
     root = xml_domain.parse(text)
     bootable = list(_bootable(root))
     if wanted not in _LIBVIRT:

@@ -83,7 +83,6 @@ def take(
     :arg root: top folder of the tree; paths in the manifest start with ``/`` below it.
     :arg mounts: mount points (as paths in the manifest) that belong to the tree; ``None`` for all.
     :arg report: called with ``b"+"`` and each new or changed line, ``b"-"`` and each removed one.
-    :arg everything: also report unchanged lines.
     :arg progress: called periodically with files and bytes read.
     """
     began = time.monotonic()

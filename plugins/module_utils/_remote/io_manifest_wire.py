@@ -64,7 +64,6 @@ def fetch(
 ) -> io_manifest.Taken:
     """Run a program that calls :func:`send`; afterwards ``stored`` is the source's manifest.
 
-    :arg argv: the program, or ssh with the program.
     :arg given: its input, sent as JSON; ``have`` is added.
     :arg progress: called with files and bytes read.
     :raises BackendError: the manifest is not complete.

@@ -36,10 +36,7 @@ def has_key(directory: pathlib.Path) -> bool:
 
 
 def ensure_key(directory: pathlib.Path, name: str) -> str:
-    """Return the public half of the migration's key; creates the key when it is missing.
-
-    :raises BackendError: another run creates one, and does not end.
-    """
+    """Return the public half of the migration's key; creates the key when it is missing."""
     private = directory / "id_ed25519"
     # two jobs may prepare the same migration
     with host_lock("one_time_key", _LOCK):
@@ -163,10 +160,7 @@ class RemoteSource:
         return hint(text, self.address) or f"Make sure that root on {self.address} accepts the migration's key and that its host key is the one given."
 
     def program(self, module: str, *arguments: str) -> list[str]:
-        """Return the command line of another of the collection's programs on the source, at its last known address.
-
-        :raises CommandError: the code cannot be copied there.
-        """
+        """Return the command line of another of the collection's programs on the source, at its last known address."""
         self._install()
         return [*self.ssh_argv(), self.address, f"PYTHONPATH={self._remote_library()} python3 -m {module} {' '.join((*arguments, self.name))}"]
 

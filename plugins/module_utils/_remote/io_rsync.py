@@ -120,7 +120,6 @@ def pull_paths(ssh: t.Sequence[str], address: str, paths: t.Iterable[bytes], tar
 
     :arg paths: absolute paths; a folder is copied without its content. Those that no longer exist are left to the next comparison:
         rsync reports a missing file of a list with the exit code of a failed transfer, not with that of a vanished file.
-    :raises CommandError: the exit code is not 0 (or 24 with ``tolerate_vanished``).
     """
     with tempfile.NamedTemporaryFile() as listed:
         listed.write(b"".join(path.lstrip(b"/") + b"\0" for path in paths))
@@ -135,7 +134,6 @@ def full_disk(error: CommandError, mount: str, target: str, image: str) -> Backe
     """Return an error with the sizes when a copy failed because of a full disk, ``None`` for other failures.
 
     :arg target: where the file system ``mount`` of the copy is mounted.
-    :arg image: the image file of the copy's disk.
     """
     if _FULL in error.stderr:
         space = os.statvfs(target)

@@ -109,7 +109,6 @@ def start_unit(
 
     :arg unit: name of the unit; the default is that of a master's migration.
     :arg restarts: limit of restarts in ten minutes, ``None`` for unlimited.
-    :arg more: further properties of the unit.
     :arg at_boot: also start it after a reboot of this host, until :func:`forget_at_boot`.
     :raises CommandError: systemd does not start it, for example because the unit already runs.
     """

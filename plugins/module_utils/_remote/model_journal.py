@@ -117,10 +117,7 @@ class Journal:
 
     @classmethod
     def parse(cls: type[_J], text: str, place: t.Any = "journal.json") -> _J:
-        """Parse a journal document.
-
-        :arg place: where the text is from, for messages.
-        """
+        """Parse a journal document."""
         try:
             return cls(**cls.SCHEMA.load(text, place))
         except (ValueError, TypeError, AttributeError) as error:

@@ -50,7 +50,6 @@ def sshd_causes(text: str, addresses: t.Sequence[str], groups: t.Sequence[str], 
     """Why sshd refuses a key of root from these addresses: message and hint.
 
     :arg text: output of ``sshd -T`` for one of them.
-    :arg groups: names of root's groups.
     :arg resolve: returns a path without symbolic links.
     """
     given: dict[str, list[str]] = {}

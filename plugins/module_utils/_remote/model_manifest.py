@@ -65,10 +65,7 @@ def parse_own(text: bytes) -> Own:
 
 
 def parse_line(raw: bytes) -> Line:
-    """Parse a line.
-
-    :raises ValueError: it is not a valid line.
-    """
+    """Parse a line."""
     path, same, own = raw.rstrip(b"\n").split(b"\t")
     return Line(unescape(path), same, own)
 

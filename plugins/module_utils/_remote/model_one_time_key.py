@@ -120,9 +120,7 @@ def parse_backup_key(name: str) -> str | None:
 def parse_command(purpose: str, name: str, text: str) -> Program | Rsync | Installed:
     """Parse the command of a session.
 
-    :arg purpose: the purpose of the key.
     :arg name: name of the key; programs are accepted for this migration or move only.
-    :raises InputError: the command is not allowed.
     """
     found = _INSTALL.match(text)
     if found and text == install_command(found.group(1)):
@@ -158,8 +156,6 @@ def check_rsync(purpose: str, words: t.Sequence[str]) -> tuple[str, ...]:
 
     For a migration it may only send: nothing is written to the source. For a move it may also receive, under the names
     of incomplete files. For backups it may only send what belongs to them.
-
-    :raises InputError: an option or path is not allowed.
     """
     command = " ".join(words)
     options, _dot, paths = list(words), "", []

@@ -44,10 +44,7 @@ def cib() -> ET.Element:
 
 
 def stored() -> ET.Element:
-    """Return the configuration, or while Pacemaker does not run, the last one on the disk.
-
-    :raises BackendError: there is none.
-    """
+    """Return the configuration, or while Pacemaker does not run, the last one on the disk."""
     try:
         return cib()
     except CommandError:
@@ -116,10 +113,7 @@ def forget_owner(vm_id: str) -> None:
 
 
 def apply(parts: xml_cib.Parts, is_ours: t.Callable[[str], bool], *, check_mode: bool) -> tuple[str, list[str]]:
-    """Replace our elements of the configuration; returns the difference, and what Pacemaker would do or does.
-
-    :raises BackendError: Pacemaker refuses it, or does not answer.
-    """
+    """Replace our elements of the configuration; returns the difference, and what Pacemaker would do or does."""
     for left in reversed(range(_TRIES)):
         before = cib()
         after = xml_cib.changed(before, parts, is_ours)

@@ -50,8 +50,6 @@ class CopyStore:
 
         The channel of a lost connection may still hold it; there is only one process that sends copies of a VM, so it is ended.
 
-        :arg channel: the caller is a channel.
-        :arg starting: the caller starts the VM from a copy; see :meth:`starting`.
         :raises RefusedError: another process than a channel holds the lock.
         """
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)

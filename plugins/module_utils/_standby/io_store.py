@@ -111,10 +111,7 @@ def write_ended(ended: Ended, home: pathlib.Path | None = None) -> None:
 
 
 def read_ended(home: pathlib.Path | None = None) -> list[Ended]:
-    """Return the copies of this server that ended while machines may accept their key.
-
-    :raises RefusedError: a record is from a newer version of the collection.
-    """
+    """Return the copies of this server that ended while machines may accept their key."""
     home = home or ENDED
     found = []
     for path in sorted(home.glob("[0-9a-f]*.json")) if home.is_dir() else ():

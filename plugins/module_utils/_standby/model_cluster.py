@@ -42,8 +42,6 @@ class Member(t.NamedTuple):
     """A server.
 
     :arg addresses: one for each network that both servers have, each of which gets a link.
-    :arg bmc: its management controller.
-    :arg watchdog: whether it has a hardware watchdog.
     """
 
     name: str
@@ -56,7 +54,6 @@ class Cluster(t.NamedTuple):
     """The cluster.
 
     :arg name: also the name in the certificate with which its servers ask the witness for its vote.
-    :arg witness: address of the machine that votes.
     :arg watchdog: whether a server without a majority is reset by its watchdog.
     """
 

@@ -69,7 +69,6 @@ class Ended(t.NamedTuple):
     """Copies that ended, while machines may accept their key still.
 
     :arg public_key: the whole line; a key of the same name may be that of another server by now.
-    :arg machines: their names.
     """
 
     id: str
@@ -133,11 +132,7 @@ class Copy(t.NamedTuple):
 
 
 def parse_copy(text: str | None, place: t.Any = "copy.json") -> Copy | None:
-    """Return a copy from its manifest, ``None`` if it is not valid.
-
-    :arg place: where the text is from, for messages.
-    :raises RefusedError: it is from a newer version of the collection.
-    """
+    """Return a copy from its manifest, ``None`` if it is not valid."""
     try:
         data = model_schema.STANDBY_COPY.load(text or "", place)
         return Copy(**{**data, "disks": tuple(CopyDisk(**each) for each in data["disks"])})

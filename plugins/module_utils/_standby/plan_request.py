@@ -16,9 +16,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 def standbys_of(vms: t.Any, server: str, servers: t.Mapping[str, t.Collection[str]], cluster: str, name: str = "vms") -> list[dict[str, t.Any]]:
     """Return one entry for each VM with a standby.
 
-    :arg vms: the VM details of the server.
     :arg servers: server → roles, of all servers.
-    :arg name: the variable that contains the details, for messages.
     :raises InputError: with the path of the invalid value.
     """
     found = []

@@ -33,10 +33,7 @@ Given = t.Mapping[str, t.Any]
 
 
 def answer(command: str, cluster: str, vm_id: str, given: Given) -> dict[str, t.Any]:
-    """Execute one command of the server of the VM.
-
-    :raises FootprintError: it failed.
-    """
+    """Execute one command of the server of the VM."""
     if command not in _COMMANDS:
         raise InputError(f"{command!r} is not a valid command of the standby's agent.")
     return _COMMANDS[command](io_copies.CopyStore(cluster, vm_id), given)

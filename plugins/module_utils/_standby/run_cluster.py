@@ -36,10 +36,7 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
 
 
 def _systems(cluster: Cluster, params: t.Mapping[str, t.Any]) -> dict[str, str]:
-    """Return server → path of its system, which also shows that this server reaches the controller with this password.
-
-    :raises FootprintError: it does not.
-    """
+    """Return server → path of its system, which also shows that this server reaches the controller with this password."""
     found = {}
     given = {str(each["name"]): each for each in params["members"]}
     for member in cluster.members:

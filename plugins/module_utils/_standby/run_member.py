@@ -38,7 +38,6 @@ def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
     """Make this machine a part of the cluster, or end that.
 
     :returns: keyword arguments for ``exit_json``.
-    :raises FootprintError: invalid values, or the server is a part of another cluster.
     """
     if params["part"] == WITNESS:
         return _end_votes(check_mode) if params["state"] == "absent" else _vote(params, check_mode)

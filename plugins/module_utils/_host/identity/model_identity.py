@@ -27,7 +27,6 @@ class Machine(t.NamedTuple):
     """A machine.
 
     :arg machine_id: content of ``/etc/machine-id``, which decides; a firmware may give several servers the same ``product_uuid``.
-    :arg address: at which it answers.
     """
 
     machine_id: str
@@ -47,10 +46,8 @@ def same_uuid(one: str, other: str) -> bool:
 class Identity(t.NamedTuple):
     """The record about a server.
 
-    :arg machine: the one that has the name now.
     :arg at: since when (UTC).
     :arg old: machines that had the name before, the last one first.
-    :arg proof: why the last of them counts as off, as text.
     """
 
     name: str
@@ -77,12 +74,7 @@ class Identity(t.NamedTuple):
 
 
 def parse_identity(text: str, place: t.Any) -> Identity:
-    """Return the record from its JSON text.
-
-    :arg place: where the text is from, for messages.
-    :raises RefusedError: it is from a newer version of the collection.
-    :raises BackendError: it is damaged.
-    """
+    """Return the record from its JSON text."""
     try:
         found = SERVER_IDENTITY.load(text, place)
         old = tuple(parse_machine(one, "old") for one in found["old"])

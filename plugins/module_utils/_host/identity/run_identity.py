@@ -40,8 +40,6 @@ def apply(
 
     :arg machines: ``name`` and the values of :class:`Machine` of each.
     :returns: keyword arguments for ``exit_json``.
-    :raises InputError: an invalid value.
-    :raises RefusedError: a machine of another identity has the name.
     """
     parse_time(at, "at")
     records: list[dict[str, t.Any]] = []

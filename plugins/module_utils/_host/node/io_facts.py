@@ -29,10 +29,7 @@ _KVM_NUMBER = os.makedev(10, 232)
 
 
 def measure(root: str = "/") -> HostFacts:
-    """Return the facts of this machine.
-
-    :arg root: the parent of ``proc``; tests use another one.
-    """
+    """Return the facts of this machine."""
     memory = meminfo(root).get("MemTotal")
     if memory is None:
         raise BackendError("/proc/meminfo does not contain the total memory.", hint="Run this on a Linux host with /proc mounted.")
@@ -71,10 +68,7 @@ def proof_key(kind: str, facts: HostFacts) -> str:
 
 
 def read_recorded(path: str = FACTS_FILE) -> tuple[str, dict[str, t.Any]]:
-    """Return the recorded facts as text and as a mapping, which is empty if the text is missing or not valid.
-
-    :raises RefusedError: they are from a newer version of the collection.
-    """
+    """Return the recorded facts as text and as a mapping, which is empty if the text is missing or not valid."""
     text = read_text(path) or ""
     try:
         value = json.loads(text)
@@ -100,10 +94,7 @@ def bridges(root: str = "/") -> set[str]:
 
 
 def volume_group(name: str) -> tuple[int, int] | None:
-    """Return total and free bytes of an LVM volume group; ``None`` if it does not exist.
-
-    :raises BackendError: LVM is not installed or fails.
-    """
+    """Return total and free bytes of an LVM volume group; ``None`` if it does not exist."""
     argv = ["vgs", "--reportformat", "json", "--units", "b", "--nosuffix", "--options", "vg_name,vg_size,vg_free"]
     try:
         report = json.loads(run(argv, timeout=60).stdout)

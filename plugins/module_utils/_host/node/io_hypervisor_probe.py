@@ -30,7 +30,6 @@ def prove(kind: str, facts: HostFacts, timeout: float, container_uri: str = "lxc
 
     :arg kind: ``kvm``, ``qemu`` or ``lxc``.
     :arg timeout: seconds after which the guest is considered hung.
-    :arg container_uri: connection URI of libvirt's driver for containers.
     """
     began = time.monotonic()
     models: dict[str, str] = {}

@@ -69,10 +69,6 @@ class Share(t.NamedTuple):
 def share(memory_mib: int, cpus: int, memory_reserve_mib: int, vcpu_ratio: float, vms: t.Iterable[tuple[int, int]]) -> Share:
     """Return the share of a server that tenants may use.
 
-    :arg memory_mib: memory of the server.
-    :arg cpus: its logical CPUs.
-    :arg memory_reserve_mib: reserved for the host.
-    :arg vcpu_ratio: vCPUs of the footprint's VMs per CPU.
     :arg vms: MiB and vCPUs of each VM in its VM details.
     """
     guests = list(vms)

@@ -34,10 +34,7 @@ class Step(t.NamedTuple):
 
 
 def pool_step(wanted: WantedPool, found: FoundPool | None) -> Step | None:
-    """Return the step that a pool needs; ``None`` for one that is used unchanged.
-
-    :raises RefusedError: an existing pool of that name differs.
-    """
+    """Return the step that a pool needs; ``None`` for one that is used unchanged."""
     pool = found[0] if found else None
     if wanted.type is None:
         return None

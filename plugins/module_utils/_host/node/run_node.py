@@ -94,8 +94,6 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
     All checks run before the first change. The proofs also run in check mode, because their guests
     leave nothing behind. What is missing only because the host is not prepared yet is
     a warning in check mode, an error otherwise.
-
-    :raises FootprintError: invalid input, insufficient capacity, or libvirt does not answer.
     """
     backend = backend or NodeBackend()
     node, policy, wanted = _parse(request)
@@ -160,7 +158,6 @@ def check_node(request: NodeRequest, *, backend: t.Any = None) -> dict[str, t.An
     """Validate the details of a server that may not be prepared yet, with its memory, CPUs, and existing or planned bridges.
 
     :returns: the validated ``attributes`` and the ``capacity``.
-    :raises FootprintError: invalid input, a bridge is missing, or the capacity is not sufficient.
     """
     backend = backend or NodeBackend()
     node, policy, wanted = _parse(request)

@@ -40,10 +40,7 @@ class HostState(t.NamedTuple):
     mounted: t.Mapping[str, bool | None] = {}
 
     def note_mounts(self, mounts: t.Any) -> None:
-        """Record the mount points of the pools of files; ``mounted`` maps their paths to the option of the same name.
-
-        :arg mounts: the record (``PoolMounts``).
-        """
+        """Record the mount points of the pools of files; ``mounted`` maps their paths to the option of the same name."""
         for path, needed in self.mounted.items():
             if needed is None:
                 mounts.remember(path)
@@ -51,10 +48,7 @@ class HostState(t.NamedTuple):
                 mounts.declare(path, needed)
 
     def make(self, host: t.Any) -> None:
-        """Create or start what is missing, pools first.
-
-        :arg host: the open connection to libvirt.
-        """
+        """Create or start what is missing, pools first."""
         for step in self.steps:
             if isinstance(step.wanted, WantedPool):
                 host.make_pool(step.wanted.name, step.wanted.path, step.wanted.source)
@@ -68,7 +62,6 @@ def read_state(
     """Read pools, networks and the load of guests that are not in the VM details.
 
     :arg uris: connection URIs of QEMU guests, pools and networks, and of containers.
-    :raises FootprintError: libvirt does not answer (except in check mode), or a pool or network is missing or differs.
     """
     known = {vm.uuid for vm in node.vms}
     warnings: tuple[str, ...] = ()

@@ -97,8 +97,6 @@ def remove_node(request: RemovalRequest, *, check_mode: bool, backend: t.Any = N
     """Remove the node; with ``remove_vms`` also its VMs, with ``erase: disks`` also their disks.
 
     A refusal is returned in the result, together with the VMs of the node.
-
-    :raises FootprintError: invalid input, libvirt does not answer, or a VM cannot be removed.
     """
     backend = backend or RemovalBackend()
     node = parse_node(request.name, request.cluster, request.roles, request.vms)

@@ -30,10 +30,7 @@ _PATIENCE = 1.0
 
 
 class SettingsHost:
-    """Access to this host.
-
-    :arg root: root folder of its files; tests use another one.
-    """
+    """Access to this host."""
 
     def __init__(self, root: str = "/") -> None:
         self._root = pathlib.Path(root)

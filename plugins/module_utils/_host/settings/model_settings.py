@@ -178,10 +178,7 @@ Step = t.Union[WriteFile, Command, SetNumber, GivePages]
 
 
 def parse_settings(raw: t.Mapping[str, t.Any]) -> HostSettings:
-    """Parse and validate the settings.
-
-    :arg raw: the module parameters by name.
-    """
+    """Parse and validate the settings."""
     guests_file = raw.get("guests_file") or GUESTS_FILE
     if not str(guests_file).startswith("/"):
         raise InputError(f"{shown(guests_file)} is not an absolute path.", "guests_file", "Use an absolute path.")

@@ -82,10 +82,7 @@ def daemon_of(units: t.Mapping[str, Unit]) -> str | None:
 
 
 def plan_host(settings: HostSettings, found: HostFound) -> HostPlan:
-    """Plan the changes from the current to the requested settings.
-
-    :raises FootprintError: the host does not support a setting.
-    """
+    """Plan the changes from the current to the requested settings."""
     daemon = daemon_of(found.units)
     warnings: list[str] = []
     reasons: list[str] = []

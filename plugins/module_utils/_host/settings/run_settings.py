@@ -47,11 +47,7 @@ def hidden_values(raw: t.Mapping[str, t.Any]) -> set[str]:
 
 
 def set_host(raw: t.Mapping[str, t.Any], *, check_mode: bool, backend: t.Any = None) -> dict[str, t.Any]:
-    """Read, plan, and apply unless in check mode; returns the result of the module.
-
-    :arg raw: the module parameters by name.
-    :raises FootprintError: invalid input, an unsupported setting, or libvirt does not start with the settings.
-    """
+    """Read, plan, and apply unless in check mode; returns the result of the module."""
     backend = backend or SettingsHost()
     settings = parse_settings(raw)._replace(hook=run_hook.files())
     found, plan = _read_and_plan(settings, raw, backend)

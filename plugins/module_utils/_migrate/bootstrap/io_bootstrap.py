@@ -48,7 +48,6 @@ def paths(programs: t.Sequence[str]) -> dict[str, str | None]:
 def gather(tools: t.Sequence[str], modules: t.Sequence[str], helpful: t.Sequence[str]) -> dict[str, t.Any]:
     """Return the facts of this host that are required to build a bootstrap system.
 
-    :arg tools: programs to locate.
     :arg modules: names of required kernel modules; ``helpful`` are optional ones.
     """
     found = paths(tools)
@@ -139,7 +138,6 @@ def archive(entries: t.Mapping[str, tuple[int, bytes]], folders: t.Iterable[str]
     """Return a reproducible cpio archive (newc) for an initramfs; all files belong to root.
 
     :arg entries: absolute path → (mode, content); their parent folders are added.
-    :arg folders: additional folders.
     """
     needed: dict[str, None] = {}
     for path in [*(os.path.dirname(each) for each in entries), *folders]:

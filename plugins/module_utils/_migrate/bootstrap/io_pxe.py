@@ -35,10 +35,7 @@ def stop(unit: str) -> None:
 
 
 def process(unit: str) -> int | None:
-    """Return the PID of the process that holds the namespace, ``None`` while the unit does not run.
-
-    :raises BackendError: the process has no private namespace.
-    """
+    """Return the PID of the process that holds the namespace, ``None`` while the unit does not run."""
     done = run(["systemctl", "show", "--property=MainPID,ActiveState", "--", unit], ok=range(256))
     properties = dict(line.partition("=")[::2] for line in done.stdout.splitlines())
     number = int(properties.get("MainPID") or 0)

@@ -162,7 +162,6 @@ def unit_name(name: str) -> str:
 def files(libraries: t.Iterable[str], modules: t.Iterable[str]) -> dict[str, tuple[int, str]]:
     """Return the bootstrap system's own files: path → (mode, text).
 
-    :arg libraries: folders of the programs' libraries.
     :arg modules: paths of the kernel modules, in loading order.
     """
     values = {"LIBRARIES": ":".join(libraries), "DISK": DISK_SERIAL, "SEED": SEED_SERIAL, "SOCKET": SOCKET, "EXPORT": EXPORT, "NO_KEYS": NO_KEYS}

@@ -102,10 +102,7 @@ class BootstrapMachine:
         return ssh
 
     def boot_from_source(self) -> None:
-        """Boot what the boot server of the admin network delivers, in a machine without disks and keys, which is powered off then.
-
-        :raises BackendError: it does not reach the end of its boot.
-        """
+        """Boot what the boot server of the admin network delivers, in a machine without disks and keys, which is powered off then."""
         context, left = self._context, self._note()
         with DomainHost(context.spec.uri) as host:
             io_rehearsal.destroy(host, self.uuid)

@@ -53,7 +53,6 @@ def bootstrap_xml(xml: str, machine: Machine) -> str:
 
     It always uses BIOS, so that its unsigned kernel boots; the written disks do not depend on the firmware.
 
-    :arg xml: the VM's definition.
     :raises ValueError: the machine has disks or keys, and boots from a bridge.
     """
     if machine.bridge and (machine.disks or machine.seed):

@@ -71,10 +71,7 @@ def kernels(tree: Tree) -> list[str]:
 
 
 def make_bootable(image: DiskImage) -> None:
-    """Rebuild initramfs and boot loader with the programs of the copy.
-
-    :raises BackendError: the result would not boot.
-    """
+    """Rebuild initramfs and boot loader with the programs of the copy."""
     with Sandbox(image) as system:
         _initramfs(system, kernels(image.tree))
         _grub(system, image)

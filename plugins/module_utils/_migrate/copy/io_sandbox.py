@@ -134,10 +134,7 @@ class Sandbox:
         return any(self.tree.status(f"{folder}/{program}") for folder in ("/usr/sbin", "/usr/bin", "/sbin", "/bin"))
 
     def install_boot_code(self, install: str) -> None:
-        """Install GRUB for BIOS: on a disk that has only its partition, from which it is copied to the boot disk.
-
-        :raises CommandError: GRUB's program failed.
-        """
+        """Install GRUB for BIOS: on a disk that has only its partition, from which it is copied to the boot disk."""
         with open(self._boot, "wb") as stream:
             stream.truncate(_BOOT_SIZE)
         run(["sfdisk", "--quiet", str(self._boot)], stdin=f"label: gpt\nunit: sectors\nstart={MIB // 512}, size={MIB // 512}, type={io_image.BIOS_GRUB}\n")

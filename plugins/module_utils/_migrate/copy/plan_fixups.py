@@ -46,7 +46,6 @@ class Context(t.NamedTuple):
     """Input of the fix-ups in addition to the files.
 
     :arg nics: network cards of the source that are replaced by a card of the VM.
-    :arg layout: layout of the new disks.
     :arg key_marker: comment of the one-time ssh key, which is removed from the copy; empty removes none.
     :arg stacked: interfaces on top of those cards that have their own MAC.
     """

@@ -68,8 +68,6 @@ def written(device: str) -> list[int] | None:
 def send(stream: t.BinaryIO, request: t.BinaryIO, boot_id: str) -> None:
     """Send the blocks of a device of this machine that differ from those of the destination.
 
-    :arg stream: where to write the records.
-    :arg request: where to read the request from.
     :arg boot_id: of this machine; the kernel's counters are valid for one boot.
     :raises OSError: the path is not a block device, or cannot be read.
     """
@@ -189,7 +187,6 @@ def fetch(
 ) -> Fetched:
     """Run a program that calls :func:`send`, and write the blocks it sends; every written block is read back and hashed.
 
-    :arg argv: the program, or ssh with it.
     :arg given: ``device``; ``counter`` and ``boot_id`` of the last pass.
     :arg limit: KiB per second at most, 0 for none.
     :arg progress: called with the bytes read on the source and transferred so far.

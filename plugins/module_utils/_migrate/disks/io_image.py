@@ -293,10 +293,7 @@ def loops_of(image: str) -> list[str]:
 
 
 def attach_loop(image: str, *options: str) -> str:
-    """Attach a file to a loop device; returns the path of the device.
-
-    :arg options: of losetup.
-    """
+    """Attach a file to a loop device; returns the path of the device."""
     last: CommandError | None = None
     for _attempt in range(10):
         name = run(["losetup", "--find"]).stdout.strip()

@@ -30,7 +30,6 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 def gather(spec: MigrationSpec, vm: VmDetails, tools: t.Sequence[str], own_addresses: t.Container[str] = ()) -> dict[str, t.Any]:
     """Return the facts of this host as the destination of a migration.
 
-    :arg tools: programs to locate.
     :arg own_addresses: MACs of the source's network cards. If one of them answers for the temporary
         address, it is the source itself, parked by an earlier run.
     :raises BackendError: libvirt does not answer, or the kernel cannot keep paths of the copy inside of it.

@@ -40,7 +40,6 @@ def rules(name: str, macs: t.Sequence[str], *, ports: t.Sequence[str] = (), know
     :arg macs: MACs of all network cards of the VM.
     :arg ports: bridge ports of the VM, if known; required to drop broadcast and multicast.
     :arg known: per bridge, its ports before the VM is started. Any additional port counts as the VM's until ``ports`` are known.
-    :raises InputError: a value is not a valid interface name or MAC.
     """
     for each in [*ports, *(port for bridge in known for port in bridge)]:
         if not _INTERFACE.match(each):

@@ -77,10 +77,7 @@ def vm_entry(spec: MigrationSpec) -> dict[str, t.Any]:
 
 
 def layout_of(spec: MigrationSpec, vm: VmDetails, source: t.Mapping[str, t.Any] | None) -> DiskLayout:
-    """Return the layout of the new disks.
-
-    :raises CapacityError: the partitions do not fit on the disks.
-    """
+    """Return the layout of the new disks."""
     facts = source or {}
     sizes = [t.cast(int, each.size) for each in vm.disks[: disks_filled(spec, vm)]]
     firmware = vm.boot_firmware or BIOS

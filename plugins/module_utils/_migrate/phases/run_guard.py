@@ -50,10 +50,7 @@ def start(name: str, code: pathlib.Path, output: pathlib.Path) -> None:
 
 
 def watch(guard: VmGuard, worker: str) -> None:
-    """Stop the VM when its lease has expired; returns when no VM is guarded.
-
-    :arg worker: the worker's unit.
-    """
+    """Stop the VM when its lease has expired; returns when no VM is guarded."""
     while guard.read() is not None:
         try:
             if guard.stop_if_due():

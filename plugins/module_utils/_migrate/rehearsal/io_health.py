@@ -24,7 +24,6 @@ class Ways(t.NamedTuple):
     """How the new master is reached.
 
     :arg address: the admin address.
-    :arg host_keys: the expected ssh host keys.
     :arg clone: ssh connection for checks inside the VM; ``None`` without such checks.
     """
 

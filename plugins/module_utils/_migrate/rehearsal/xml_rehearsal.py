@@ -76,10 +76,7 @@ def nvram(xml: str) -> str | None:
 
 
 def rehearsal_xml(xml: str, stage: Stage) -> str:
-    """Return the domain XML of the rehearsal VM.
-
-    :arg xml: the VM's definition.
-    """
+    """Return the domain XML of the rehearsal VM."""
     document = parse(xml)
     document.attrib.pop("id", None)
     _settle(document, "name", stage.name)

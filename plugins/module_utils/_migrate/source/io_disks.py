@@ -69,8 +69,6 @@ def filesystems() -> list[dict[str, t.Any]]:
 
     Bind mounts are not listed separately, unless the folder above them is not mounted; subvolumes of btrfs are, mounted
     or not, because the copy of a file system does not cross their boundary.
-
-    :raises BackendError: the subvolumes of a btrfs cannot be listed.
     """
     found: list[dict[str, t.Any]] = []
     seen: set[t.Any] = set()

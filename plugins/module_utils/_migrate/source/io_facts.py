@@ -38,8 +38,6 @@ def read_tree(patterns: t.Iterable[str]) -> dict[str, str]:
 def gather(services: t.Sequence[str], tools: t.Sequence[str], excludes: t.Sequence[str] = ()) -> dict[str, t.Any]:
     """Facts of this machine as the source of a migration.
 
-    :arg services: units whose state is returned.
-    :arg tools: programs whose paths are returned.
     :arg excludes: what is not copied, and does not count as used.
     """
     swaps, swap_files = io_disks.swaps()

@@ -287,7 +287,6 @@ class SourceState:
     def restore(self, reason: str, *, unasked: bool = False) -> str | None:
         """Return to service: admin address, other addresses, services, containers.
 
-        :arg reason: recorded in the state.
         :arg unasked: only if the lease is still expired; a command of the destination may have arrived just now.
         :returns: ``None`` when done, else the MAC of the machine that answers for the admin address;
             nothing is changed in that case.

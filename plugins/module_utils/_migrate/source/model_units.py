@@ -134,9 +134,7 @@ def maintenance_service(argv: t.Sequence[str], usual_link: str | None, link: str
     Its first command restores the usual default target without any program of this collection, so that any
     further boot uses it. If the watch cannot be started, systemd reboots the machine.
 
-    :arg argv: the command of the watch.
     :arg usual_link: the previous target of ``link``; ``None`` if there was no link.
-    :arg link: path of ``default.target``.
     """
     back = f"/bin/ln -sfn {usual_link} {link}" if usual_link else f"/bin/rm -f {link}"
     return (

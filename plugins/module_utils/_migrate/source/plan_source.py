@@ -26,8 +26,6 @@ def container_files(containers: t.Sequence[t.Mapping[str, str]]) -> dict[str, st
     """Files for the copy, so that its first boot starts the containers that ran on the source: path → text.
 
     They were stopped for the last copy, and an engine restarts only some stopped containers at boot.
-
-    :arg containers: mappings with engine and name.
     """
     if not containers:
         return {}

@@ -62,10 +62,7 @@ def gather_facts(
 ) -> dict[str, t.Any]:
     """The facts of this machine that preflight and fix-ups require.
 
-    :arg services: units whose state is returned.
     :arg address: the admin address; ``address_files`` names the files that configure it.
-    :arg containers: containers whose state is returned.
-    :arg excludes: what is not copied.
     :arg secrets: return the configuration files unchanged; without it secrets are masked.
     """
     named = [each for each in services if each != model_source.ALL]
@@ -255,10 +252,7 @@ def _quiesce(state: SourceState, given: t.Mapping[str, t.Any]) -> dict[str, t.An
 
 
 def answer(command: str, name: str, given: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
-    """Run one command of the destination and return its result.
-
-    :raises FootprintError: the command failed or is unknown.
-    """
+    """Run one command of the destination and return its result."""
     state = SourceState(name)
     if given.get("journal"):
         keep_report(name, given["journal"])

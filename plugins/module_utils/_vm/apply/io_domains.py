@@ -78,10 +78,7 @@ def libvirt_errors(what: str, hint: str | None = None) -> t.Iterator[None]:
 
 
 class DomainHost:
-    """One open connection. Use as a context manager.
-
-    :arg uri: URI of the driver, e.g. ``qemu:///system``.
-    """
+    """One open connection. Use as a context manager."""
 
     def __init__(self, uri: str) -> None:
         if LIBVIRT_ERROR is not None:

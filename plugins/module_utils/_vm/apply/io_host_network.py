@@ -45,7 +45,6 @@ def tag_problem(host: io_domains.DomainHost, interface: t.Any, local: bool) -> t
     """Why a NIC of type bridge or network cannot have its VLAN tag, and a hint; libvirt accepts the definition in any case.
 
     :arg local: whether libvirt runs on this host, so that its bridges can be read.
-    :raises CommandError: the VLANs of the bridge cannot be read.
     """
     network, bridge = interface.find("source").get("network"), interface.find("source").get("bridge")
     where = f"the libvirt network {network!r}" if network else f"the Linux bridge {bridge!r}"

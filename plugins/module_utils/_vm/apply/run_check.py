@@ -28,7 +28,6 @@ def _line_of(work: run_work.Work, element: t.Any) -> str:
 class HostChecks:
     """The checks of one call.
 
-    :arg domains: all domains of the host, of every driver.
     :arg local: whether libvirt runs on this host, so that its files and links can be checked.
     """
 

@@ -40,8 +40,6 @@ def define_vms(request: DefineRequest, *, check_mode: bool, connect: t.Callable[
     Everything is read, rendered and planned before anything is changed; check mode ends
     there. The failure of one VM, also during planning, is reported in its result and does not affect the others;
     the next run completes the rest.
-
-    :arg connect: opens a connection; tests pass their own.
     """
     vms, listed = _requested(request)
     source = template_source(request.template)
@@ -107,10 +105,7 @@ def _requested(request: DefineRequest) -> tuple[tuple[model_vm.VmDetails, ...], 
 def _connections(
     request: DefineRequest, needed: set[str], connect: t.Callable[[str], DomainHost], stack: contextlib.ExitStack
 ) -> tuple[dict[str, DomainHost], dict[str, run_look.Domains]]:
-    """Open one connection per driver and read its domains; a driver that no VM needs may be missing (it is only checked for unlisted VMs).
-
-    :arg stack: closes the connections.
-    """
+    """Open one connection per driver and read its domains; a driver that no VM needs may be missing (it is only checked for unlisted VMs)."""
     hosts, domains = {}, {}
     others = {request.uri} if request.uri else set(DRIVER_URIS.values())
     for uri in sorted(needed | others):

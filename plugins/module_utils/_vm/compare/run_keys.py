@@ -32,7 +32,6 @@ def settle_disks(vm: model_vm.VmDetails, applied: t.Any, store: VolumeStore, poo
     """The disks of the details, each with the target it was applied with.
 
     :arg applied: the parsed document that was applied last.
-    :arg pool: name of the default pool.
     :arg grows: whether a volume would grow, which can also mean that one entry replaced another.
     """
     if not vm.disks:
@@ -54,7 +53,6 @@ def check_edit(vm: model_vm.VmDetails, cluster: str, plans: t.Sequence[model_sto
     """Refuse ambiguous edits of NICs and disks in a document that differs from the last one.
 
     :arg vm: the details, of an adopted domain with its identity.
-    :arg plans: the plans for the volumes.
     :arg wanted: the rendered document, ``applied`` the one that was applied last.
     :arg adopted: whether the domain was adopted, so that its MACs and disks are not derived from positions.
     """
@@ -66,11 +64,7 @@ def check_edit(vm: model_vm.VmDetails, cluster: str, plans: t.Sequence[model_sto
 
 
 def _check_nics(vm: model_vm.VmDetails, cluster: str, wanted: t.Any, applied: t.Any, adopted: bool) -> None:
-    """Refuse ambiguous edits of NICs.
-
-    :arg wanted: the rendered document, ``applied`` the one that was applied last.
-    :arg adopted: whether the domain was adopted, so that its MACs are not derived from positions.
-    """
+    """Refuse ambiguous edits of NICs."""
     positions = {} if adopted else {nic_mac(cluster, vm.id, number): number for number in range(_MOST_NICS)}
     fixed = {nic.mac for nic in vm.nics if nic.fixed}
     named = {nic.mac for nic in vm.nics if nic.name is not None and not adopted}
@@ -100,10 +94,7 @@ def _check_nics(vm: model_vm.VmDetails, cluster: str, wanted: t.Any, applied: t.
 
 
 def _check_new_disks(vm: model_vm.VmDetails, plans: t.Sequence[model_storage.VolumePlan], wanted: t.Any, applied: t.Any) -> None:
-    """Refuse a new disk without a name while a named one is removed: perhaps only its name was removed from the details.
-
-    :arg wanted: the rendered document, ``applied`` the one that was applied last.
-    """
+    """Refuse a new disk without a name while a named one is removed: perhaps only its name was removed from the details."""
     gone = [path for path in xml_devices.own_disks(applied) if path not in xml_devices.own_disks(wanted)]
     new = next((plan.disk for plan in plans if plan.creates and not plan.disk.named), None)
     if gone and new is not None:
@@ -116,11 +107,7 @@ def _check_new_disks(vm: model_vm.VmDetails, plans: t.Sequence[model_storage.Vol
 
 
 def _check_adopted_disks(vm: model_vm.VmDetails, wanted: t.Any, applied: t.Any) -> None:
-    """Refuse ambiguous edits of the disks of an adopted VM, which are matched by number or target.
-
-    :arg vm: the details with the targets of the domain.
-    :arg wanted: the rendered document, ``applied`` the one that was applied last.
-    """
+    """Refuse ambiguous edits of the disks of an adopted VM, which are matched by number or target."""
     paths = {disk.target: f"disks[{index}]" for index, disk in enumerate(vm.disks) if not disk.placed and disk.mount is None}
     before = _by_target(applied)
     now = [entry._replace(fixed=entry.key not in paths, path=paths.get(entry.key, "")) for entry in _by_target(wanted)]

@@ -83,10 +83,7 @@ def attach(document: t.Any, ownership: Ownership) -> None:
 
 
 def element_text(document: t.Any, ownership: Ownership) -> str:
-    """The element without the namespace, as setMetadata expects it.
-
-    :arg document: any element, used to create the new one.
-    """
+    """The element without the namespace, as setMetadata expects it."""
     return etree.tostring(_element(document, ownership, "", None), encoding="unicode")
 
 

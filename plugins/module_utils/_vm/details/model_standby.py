@@ -29,10 +29,7 @@ class Standby(t.NamedTuple):
 
 
 def parse_standby(value: t.Any, path: str, hypervisor: str, disks: t.Sequence[t.Any]) -> Standby | None:
-    """Parse the name of a server, or a mapping with it; ``None`` without a value.
-
-    :arg disks: the parsed disks of the VM.
-    """
+    """Parse the name of a server, or a mapping with it; ``None`` without a value."""
     if value is None or value == "":
         return None
     entry = value if isinstance(value, t.Mapping) else {"server": value}

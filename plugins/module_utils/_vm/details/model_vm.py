@@ -117,7 +117,6 @@ def parse_vms(value: t.Any, path: str = "vms", *, cluster: str, pool: str | None
     """Parse the VM details of one host.
 
     :arg value: list of mappings, or that list as JSON text; ``None`` and ``""`` are an empty list.
-    :arg path: name of the value in the user's input, for messages.
     :arg cluster: name of the cluster; identities are derived from it.
     :arg pool: the storage pool of disks without ``pool``, if known.
     """

@@ -22,9 +22,7 @@ def ssh_host_key(
 ) -> str:
     """Return the private key with a name; the first caller generates it.
 
-    :arg directory: directory of the secrets.
     :arg check_mode: write nothing; a missing key is generated and discarded, so that check mode shows the change.
-    :arg decrypt: returns the decrypted content of a file that was encrypted with Ansible vault.
     :arg permit: whether it may be generated; ``None`` for always.
     """
     path = directory / f"{secret_name(f'{_FOLDER}/{name}')}{_SUFFIX}"

@@ -32,8 +32,6 @@ class Operation(t.NamedTuple):
     """What is under way.
 
     :arg token: identifies this operation, on all machines.
-    :arg to: name of the machine that becomes the owner.
-    :arg by: name of the machine that began it.
     """
 
     kind: str
@@ -95,10 +93,7 @@ class Record(t.NamedTuple):
 
 
 def parse_record(text: str, path: str) -> Record:
-    """Return the record from its JSON text.
-
-    :arg path: of its file, for messages.
-    """
+    """Return the record from its JSON text."""
     try:
         data = VM_OWNER.load(text, path)
     except ValueError as error:

@@ -37,7 +37,6 @@ class Event(t.NamedTuple):
 
     :arg here: the name of this machine; for ``begun`` that of the machine that begins it.
     :arg token: identifies the operation.
-    :arg to: the machine that becomes the owner.
     :arg of: the record of the machine that hands over; of a machine without a record, the record that names the VM.
     :arg answers: the records of other machines, as they answered; one without a record, or without an answer, is missing.
     :arg lost: the machine that a person named as lost.
@@ -66,7 +65,6 @@ Old = t.Optional[Record]
 class Condition(t.NamedTuple):
     """What must be true.
 
-    :arg name: path of the refusal.
     :arg message: completed with the VM (``vm``), its owner as far as known (``to``), and the operation (``kind``, ``by``, ``holder``).
     """
 

@@ -17,7 +17,6 @@ def change(uuid: str, event: Event, *, owner: Record | None = None) -> Record | 
 
     :arg owner: the record of a host that has none, but has the VM.
     :returns: the record after it, ``None`` for none.
-    :raises BackendError: the present record cannot be read.
     """
     old = io_owner.known(uuid)
     new = plan_owner.step(old or owner, event._replace(at=utc()))

@@ -24,8 +24,6 @@ class PoolMounts:
     """The mount points of the pools of this host.
 
     The state file maps the path of a pool to its mount point, or to ``null`` where the operator declared that none is required.
-
-    :arg state: the state file; tests use another one.
     """
 
     def __init__(self, state: pathlib.Path | None = None, mounts: str = io_mounts.MOUNTS) -> None:

@@ -33,7 +33,6 @@ _CHUNK = 1024 * 1024
 class RemoteVolumes(io_volume_pools.PoolVolumes):
     """The volumes of one file pool of another host.
 
-    :arg connection: the libvirt connection.
     :arg images: returns the pool (and its libvirt object) whose folder holds the base images.
     """
 
@@ -145,10 +144,7 @@ class RemoteVolumes(io_volume_pools.PoolVolumes):
         return b"".join(parts)
 
     def write_seed(self, name: str, image: pathlib.Path) -> None:
-        """Create or replace a seed; a running guest keeps the old one until it is restarted.
-
-        :arg image: its ISO image on this host.
-        """
+        """Create or replace a seed; a running guest keeps the old one until it is restarted."""
         with io_domains.libvirt_errors(f"cannot write the seed {name}", "Check the free space of the pool."):
             volume = self._lookup(name)
             if volume is not None:

@@ -31,7 +31,6 @@ def no_room(error: BaseException) -> bool:
 def explained(pool: model_storage.Pool, what: str, need: t.Callable[[], str | None] = lambda: None) -> t.Iterator[None]:
     """Turn an error caused by a full pool into one with the sizes; partial files must be removed before.
 
-    :arg what: the path to create.
     :arg need: returns its size as text, as far as known; called only after a failure.
     :raises BackendError: the pool is full, with the sizes.
     """

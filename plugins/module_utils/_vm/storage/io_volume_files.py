@@ -52,10 +52,7 @@ def with_us() -> tuple[str, ...]:
 
 
 def run_tool(argv: t.Sequence[str], package: str, hint: str | None = None) -> None:
-    """Run a program that must not outlive this process.
-
-    :arg package: the package to install when the program is missing.
-    """
+    """Run a program that must not outlive this process."""
     try:
         io_command.run([*with_us(), *argv])
     except model_errors.CommandError as error:

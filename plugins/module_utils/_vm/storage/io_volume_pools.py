@@ -28,7 +28,6 @@ _TYPES = {0: "file", 1: "block", 2: "dir"}
 class PoolVolumes:
     """The volumes of one pool, through libvirt.
 
-    :arg handle: the libvirt object of the pool.
     :arg markers: folder for the markers of unfinished volumes.
     """
 
@@ -97,10 +96,7 @@ class PoolVolumes:
         self._unmark(name)
 
     def grow(self, name: str, size: int) -> None:
-        """Grow a volume; ``size`` in bytes. It is reported with its old size until :meth:`grown` is called.
-
-        :raises BackendError: the pool does not support it.
-        """
+        """Grow a volume; ``size`` in bytes. It is reported with its old size until :meth:`grown` is called."""
         with io_domains.libvirt_errors(f"cannot grow the volume {name}", "Check the free space of the pool, and that its type supports growing volumes."):
             handle = self._handle.storageVolLookupByName(name)
             capacity, place = int(handle.info()[1]), handle.path()

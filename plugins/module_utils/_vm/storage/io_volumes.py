@@ -41,7 +41,6 @@ _THREADS: dict[str, t.Any] = {}
 class VolumeStore:
     """The storage behind one connection; pools are looked up once.
 
-    :arg host: an open connection.
     :arg markers: folder for the markers of unfinished volumes in pools that are not files.
     :arg pending: file names of base images that count as present although they are not fetched yet (check mode).
     :arg lock_timeout: seconds to wait for another process that changes the same pool.

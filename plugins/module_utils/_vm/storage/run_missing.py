@@ -28,7 +28,6 @@ def check(
 ) -> None:
     """Check a disk whose volume is missing.
 
-    :arg seen: the VM's existing domain, if any.
     :arg recreate: the disks that may be created again.
     :arg adopt: the disks whose existing volumes are wanted.
     :raises RefusedError: the VM had that volume, and a new one would be empty; or its content is wanted.

@@ -25,8 +25,6 @@ class DiskUsers:
     """The disks of all domains of a host, and of the VMs of this call.
 
     :arg domains: URI of each driver → its domains.
-    :arg store: returns the storage of a connection.
-    :arg local: whether the paths are on this host.
     """
 
     def __init__(self, domains: t.Mapping[str, run_look.Domains], store: t.Callable[[str], io_volumes.VolumeStore], local: bool) -> None:

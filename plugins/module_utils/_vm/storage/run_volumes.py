@@ -43,7 +43,6 @@ def plan(
 
     Disks that the template does not use are ignored.
 
-    :arg pool: name of the default pool.
     :arg keep: target → source of the volumes that an adopted domain keeps.
     :arg seen: its existing domain; a missing volume that it names is not created.
     :arg recreate: the disks (by name, or ``pool/name``) whose missing volumes are created nevertheless.

@@ -24,10 +24,7 @@ _HINT = "Correct the template."
 
 
 class Origin:
-    """A template rendered again for one VM, with the template line of every element.
-
-    :arg variables: variables of the VM, as in the first rendering.
-    """
+    """A template rendered again for one VM, with the template line of every element."""
 
     def __init__(self, template: xml_template.Template, variables: t.Mapping[str, t.Any]) -> None:
         self._lines = template.marked(variables)
@@ -110,10 +107,7 @@ _Valid = t.Callable[[t.Any], bool]
 
 
 def check_schema(prepared: run_prepared.Prepared, known: dict[str, _Valid]) -> None:
-    """Validate a document with libvirt's schema; libvirt itself silently drops unknown parts.
-
-    :arg known: cache of the schema for the next VM.
-    """
+    """Validate a document with libvirt's schema; libvirt itself silently drops unknown parts."""
     valid = known.get("domain") or known.setdefault("domain", domain_schema())
     if valid(prepared.document):
         return

@@ -44,7 +44,6 @@ class HypervisorChoice:
     The proofs are those that ``virt_node`` recorded; without a record of KVM see :meth:`use_probe`.
 
     :arg uri: connection URI set by the user, ``None`` for the drivers of this host.
-    :arg facts_path: file with the recorded proofs.
     :arg allow_emulation: whether ``auto`` may select ``qemu``.
     """
 
@@ -73,7 +72,6 @@ class HypervisorChoice:
     def use_probe(self, host: io_domains.DomainHost | None, wanted: bool, remember: bool) -> None:
         """Determine whether KVM is usable where it is not recorded: with a test guest, over a remote connection from libvirt's capabilities.
 
-        :arg host: the connection to the URI set by the user.
         :arg wanted: whether VMs are created or changed in this call.
         :arg remember: whether the result of the test guest is recorded until the next boot.
         """

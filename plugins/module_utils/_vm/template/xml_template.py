@@ -97,7 +97,6 @@ def as_text(value: t.Any, name: str) -> str:
 class Template:
     """A template that is compiled once and rendered for any number of VMs.
 
-    :arg source: text of the template.
     :raises TemplateError: it is not valid Jinja2; with the line.
     """
 

@@ -32,7 +32,6 @@ def variables_of(
     exist only if they are set in the details, so that a template can detect that they are missing.
 
     :arg hypervisor: the selected type (never ``auto``).
-    :arg sources: the disk sources, in the order of the disks.
     :arg seed: the seed disk (``path, type, format, target, bus``); never its content.
     """
     variables: dict[str, t.Any] = dict(vm.free)
