@@ -15,20 +15,7 @@ import json
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._network.model_network import (
-    BOND,
-    BRIDGE,
-    NETWORKMANAGER,
-    NIC,
-    VLAN,
-    Bond,
-    Bridge,
-    Change,
-    Device,
-    Layout,
-    Link,
-    Vlan,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._network import model_network
 from ansible_collections.reduced.footprint.plugins.module_utils._network.model_nm import NmProfile, NmState
 
 PREFIX = "reduced-footprint-"
@@ -42,7 +29,7 @@ _PATIENCE = "20"
 _Words = tuple[str, ...]
 
 
-def change(layout: Layout, state: NmState) -> Change:
+def change(layout: model_network.Layout, state: NmState) -> model_network.Change:
     """Return the commands that apply, confirm and revert a layout."""
     bond = next((name for name in (*(device.name for device in layout.devices), *layout.taken) if _is_bond(name, layout)), None)
     if bond and state.detaching_script:
@@ -74,8 +61,8 @@ def change(layout: Layout, state: NmState) -> Change:
     shown = {_headline(names[name]): ("", _text({"type": kind, **settings})) for name, (kind, settings) in new.items()}
     shown.update({_headline(names[port]): ("", _text(settings)) for port, settings in ports.items()})
     shown.update({_headline(profile.name): ("connection.autoconnect: yes\n", "connection.autoconnect: no\n") for profile in old})
-    return Change(
-        manager=NETWORKMANAGER,
+    return model_network.Change(
+        manager=model_network.NETWORKMANAGER,
         apply=tuple(apply),
         revert=(_script("rollback"),),
         confirm=(*confirm, _script("commit")),
@@ -84,12 +71,12 @@ def change(layout: Layout, state: NmState) -> Change:
     )
 
 
-def _is_bond(name: str, layout: Layout) -> bool:
+def _is_bond(name: str, layout: model_network.Layout) -> bool:
     device = layout.device(name)
-    return (device.kind if device else layout.links[name].kind) == BOND
+    return (device.kind if device else layout.links[name].kind) == model_network.BOND
 
 
-def _names(layout: Layout, state: NmState) -> dict[str, str]:
+def _names(layout: model_network.Layout, state: NmState) -> dict[str, str]:
     """Return the profile name of each link; names of active profiles of an earlier change are not reused."""
     found = {}
     for link in (*(device.name for device in layout.devices), *_taken(layout)):
@@ -101,26 +88,26 @@ def _names(layout: Layout, state: NmState) -> dict[str, str]:
     return found
 
 
-def _taken(layout: Layout) -> dict[str, str]:
+def _taken(layout: model_network.Layout) -> dict[str, str]:
     """Map each existing link to its current or new master; ports of a taken bond come first, because they activate it."""
     found = {}
     for name, master in layout.taken.items():
         link = layout.links[name]
-        if link.kind == BOND:
+        if link.kind == model_network.BOND:
             found.update({port: name for port in link.ports})
         found[name] = master
     return found
 
 
-def _ports(layout: Layout, state: NmState) -> dict[str, dict[str, str]]:
+def _ports(layout: model_network.Layout, state: NmState) -> dict[str, dict[str, str]]:
     """Return the settings of each existing link that becomes a port, and of the ports of a bond that becomes a port."""
     found = {}
     for name, master in _taken(layout).items():
         link, device = layout.links[name], layout.device(master)
         profile = state.profiles.get(name)
-        if link.kind not in (NIC, BOND, VLAN) or (link.kind != NIC and profile is None):
+        if link.kind not in (model_network.NIC, model_network.BOND, model_network.VLAN) or (link.kind != model_network.NIC and profile is None):
             raise RefusedError(f"NetworkManager has no profile for {name}.", hint=f"Create one with nmcli, or omit {name}.")
-        settings = _under(master, BOND if device is None else device.kind)
+        settings = _under(master, model_network.BOND if device is None else device.kind)
         settings.update(_common(profile))
         if name in layout.mtus:
             settings["802-3-ethernet.mtu"] = str(layout.mtus[name])
@@ -133,21 +120,21 @@ def _replaced(ports: t.Iterable[str], state: NmState) -> dict[str, NmProfile]:
     return {name: state.profiles[name] for name in ports if name in state.profiles}
 
 
-def _raised(layout: Layout, ports: t.Iterable[str]) -> list[str]:
+def _raised(layout: model_network.Layout, ports: t.Iterable[str]) -> list[str]:
     """Return the links whose profiles are activated explicitly; a port activates its master."""
     # an existing bond comes before its ports, which would otherwise keep its current profile
-    there = sorted(ports, key=lambda name: layout.links[name].kind != BOND)
-    return there + [device.name for device in layout.devices if device.kind == VLAN or not device.ports]
+    there = sorted(ports, key=lambda name: layout.links[name].kind != model_network.BOND)
+    return there + [device.name for device in layout.devices if device.kind == model_network.VLAN or not device.ports]
 
 
-def _device_settings(device: Device, layout: Layout, state: NmState) -> tuple[str, dict[str, str]]:
+def _device_settings(device: model_network.Device, layout: model_network.Layout, state: NmState) -> tuple[str, dict[str, str]]:
     wanted = device.wanted
     settings: dict[str, str] = {}
-    if isinstance(wanted, Bond):
+    if isinstance(wanted, model_network.Bond):
         settings["bond.options"] = ",".join(f"{key}={value}" for key, value in _bond_options(wanted).items())
-    elif isinstance(wanted, Vlan):
+    elif isinstance(wanted, model_network.Vlan):
         settings.update({"vlan.parent": wanted.link, "vlan.id": str(wanted.id)})
-    elif isinstance(wanted, Bridge):
+    elif isinstance(wanted, model_network.Bridge):
         settings.update({"bridge.stp": _yes(wanted.stp), "bridge.vlan-filtering": _yes(wanted.vlan_filtering)})
         if not wanted.stp:
             settings["bridge.forward-delay"] = "0"
@@ -159,7 +146,7 @@ def _device_settings(device: Device, layout: Layout, state: NmState) -> tuple[st
     settings.update(_common(heritage))
     if device.master:
         above = layout.device(device.master)
-        settings.update(_under(device.master, above.kind if above else BRIDGE))
+        settings.update(_under(device.master, above.kind if above else model_network.BRIDGE))
     elif heritage and device.inherits:
         settings.update(heritage.settings)
         settings.update(_interface_identifier(layout.links[device.inherits], heritage.settings))
@@ -168,7 +155,7 @@ def _device_settings(device: Device, layout: Layout, state: NmState) -> tuple[st
     return device.kind, settings
 
 
-def _interface_identifier(link: Link, settings: t.Mapping[str, str]) -> dict[str, str]:
+def _interface_identifier(link: model_network.Link, settings: t.Mapping[str, str]) -> dict[str, str]:
     """Return settings that keep the interface identifier, which NetworkManager derives from the profile and the name of the link."""
     if settings.get("ipv6.method") != "auto":
         return {}
@@ -178,7 +165,7 @@ def _interface_identifier(link: Link, settings: t.Mapping[str, str]) -> dict[str
     return {}
 
 
-def _bond_options(bond: Bond) -> dict[str, str]:
+def _bond_options(bond: model_network.Bond) -> dict[str, str]:
     options = {
         "mode": bond.mode,
         "miimon": str(bond.miimon),

@@ -9,38 +9,24 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._power.model_power import (
-    BIOS,
-    BOOT_DEVICE,
-    BOOT_MODE,
-    BOOT_ONCE,
-    CDROM,
-    CYCLE,
-    DISK,
-    FIRMWARE,
-    NONE,
-    OFF,
-    ON,
-    OTHER,
-    PXE,
-    SOFT,
-    STATES,
-    UEFI,
-    Boot,
-    Power,
-    UnsupportedError,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._power import model_power
 
 #: Types of a reset by operation, the preferred one first.
 _RESETS: t.Mapping[str, tuple[str, ...]] = {
-    ON: ("On", "ForceOn"),
-    OFF: ("ForceOff",),
-    SOFT: ("GracefulShutdown",),
+    model_power.ON: ("On", "ForceOn"),
+    model_power.OFF: ("ForceOff",),
+    model_power.SOFT: ("GracefulShutdown",),
     # ForceRestart does not power it off
-    CYCLE: ("PowerCycle",),
+    model_power.CYCLE: ("PowerCycle",),
 }
-_TARGETS: t.Mapping[str, str] = {PXE: "Pxe", DISK: "Hdd", CDROM: "Cd", FIRMWARE: "BiosSetup", NONE: "None"}
-_MODES: t.Mapping[str, str] = {UEFI: "UEFI", BIOS: "Legacy"}
+_TARGETS: t.Mapping[str, str] = {
+    model_power.PXE: "Pxe",
+    model_power.DISK: "Hdd",
+    model_power.CDROM: "Cd",
+    model_power.FIRMWARE: "BiosSetup",
+    model_power.NONE: "None",
+}
+_MODES: t.Mapping[str, str] = {model_power.UEFI: "UEFI", model_power.BIOS: "Legacy"}
 _SETTINGS = ("BootSourceOverrideTarget", "BootSourceOverrideEnabled", "BootSourceOverrideMode")
 #: Added to a system: the path of the resource with its settings for the next boot.
 PENDING = "pending"
@@ -102,18 +88,18 @@ def choose(paths: t.Sequence[str], wanted: str | None, read: t.Callable[[str], R
     raise InputError("the BMC has no such system.", "bmc.system", f"It has {listed or 'none'}.")
 
 
-def power(system: Resource) -> Power:
+def power(system: Resource) -> model_power.Power:
     """Return the state of a system."""
     boot = _inside(system, "Boot")
     enabled = boot.get("BootSourceOverrideEnabled")
     target = boot.get("BootSourceOverrideTarget")
     device = next((name for name, value in _TARGETS.items() if value == target), None)
     if enabled == "Disabled" or device is None and target in (None, "None"):
-        device = NONE if boot else None
+        device = model_power.NONE if boot else None
     mode = next((name for name, value in _MODES.items() if value == boot.get("BootSourceOverrideMode")), None)
-    state = {"On": ON, "Off": OFF}.get(str(system.get("PowerState")), OTHER)
+    state = {"On": model_power.ON, "Off": model_power.OFF}.get(str(system.get("PowerState")), model_power.OTHER)
     uuid = system.get("UUID")
-    return Power(state, device, enabled == "Once", mode, unsupported(system), uuid.lower() if isinstance(uuid, str) else "")
+    return model_power.Power(state, device, enabled == "Once", mode, unsupported(system), uuid.lower() if isinstance(uuid, str) else "")
 
 
 def unsupported(system: Resource) -> dict[str, str]:
@@ -121,8 +107,8 @@ def unsupported(system: Resource) -> dict[str, str]:
     found = {}
     action = _inside(system, "Actions", "#ComputerSystem.Reset")
     offered = action.get("ResetType@Redfish.AllowableValues")
-    for operation in STATES:
-        if operation == CYCLE and OFF not in found and ON not in found:
+    for operation in model_power.STATES:
+        if operation == model_power.CYCLE and model_power.OFF not in found and model_power.ON not in found:
             continue
         if not action.get("target"):
             found[operation] = "the BMC has no power control"
@@ -131,28 +117,28 @@ def unsupported(system: Resource) -> dict[str, str]:
             found[operation] = f"the BMC offers {', '.join(map(str, offered)) or 'none'}, not {' or '.join(_RESETS[operation])}"
     boot = _inside(system, "Boot")
     if "BootSourceOverrideTarget" not in boot and "BootSourceOverrideTarget@Redfish.AllowableValues" not in boot:
-        found.update(dict.fromkeys((BOOT_DEVICE, BOOT_ONCE), "the BMC has no setting for the boot device"))
+        found.update(dict.fromkeys((model_power.BOOT_DEVICE, model_power.BOOT_ONCE), "the BMC has no setting for the boot device"))
     ways = boot.get("BootSourceOverrideEnabled@Redfish.AllowableValues")
     if isinstance(ways, list) and "Once" not in ways:
-        found[BOOT_ONCE] = "the BMC has no boot device for the next boot only"
+        found[model_power.BOOT_ONCE] = "the BMC has no boot device for the next boot only"
     modes = boot.get("BootSourceOverrideMode@Redfish.AllowableValues")
     if not isinstance(modes, list) and "BootSourceOverrideMode" not in boot:
-        found[BOOT_MODE] = "the BMC has no setting for the boot mode"
+        found[model_power.BOOT_MODE] = "the BMC has no setting for the boot mode"
     elif isinstance(modes, list) and len(modes) < 2:
-        found[BOOT_MODE] = f"the firmware has {', '.join(map(str, modes)) or 'no mode'} only"
+        found[model_power.BOOT_MODE] = f"the firmware has {', '.join(map(str, modes)) or 'no mode'} only"
     return found
 
 
 def switches(system: Resource) -> bool:
     """Whether a controller powers a server off and on with separate requests."""
-    return not {ON, OFF} & set(unsupported(system))
+    return not {model_power.ON, model_power.OFF} & set(unsupported(system))
 
 
 def reset(operation: str, system: Resource) -> tuple[str, str]:
     """Return the path and the type of the reset for an operation."""
     reason = unsupported(system).get(operation)
     if reason:
-        raise UnsupportedError("state", reason)
+        raise model_power.UnsupportedError("state", reason)
     action = _inside(system, "Actions", "#ComputerSystem.Reset")
     offered = action.get("ResetType@Redfish.AllowableValues")
     kinds = _RESETS[operation]
@@ -160,17 +146,17 @@ def reset(operation: str, system: Resource) -> tuple[str, str]:
     return local(action["target"]), kind
 
 
-def boot_request(change: Boot, system: Resource) -> dict[str, t.Any]:
+def boot_request(change: model_power.Boot, system: Resource) -> dict[str, t.Any]:
     """Return the body of a request for a change of the boot settings."""
     now = _inside(system, "Boot")
     wanted: dict[str, t.Any] = {}
     if change.mode:
-        _offered(now, "Mode", _MODES[change.mode], change.mode, BOOT_MODE)
+        _offered(now, "Mode", _MODES[change.mode], change.mode, model_power.BOOT_MODE)
         wanted["BootSourceOverrideMode"] = _MODES[change.mode]
-    if change.device == NONE:
+    if change.device == model_power.NONE:
         wanted["BootSourceOverrideEnabled"] = "Disabled"
     elif change.device:
-        _offered(now, "Target", _TARGETS[change.device], change.device, BOOT_DEVICE)
+        _offered(now, "Target", _TARGETS[change.device], change.device, model_power.BOOT_DEVICE)
         wanted["BootSourceOverrideTarget"] = _TARGETS[change.device]
         wanted["BootSourceOverrideEnabled"] = "Once" if change.once else "Continuous"
     return {"Boot": wanted}
@@ -203,23 +189,23 @@ def versions(*tags: t.Any) -> list[str | None]:
     return list(dict.fromkeys([*given, *(tag.removeprefix("W/") for tag in given), None, "*"]))
 
 
-def is_stored(change: Boot, before: Resource, after: Resource) -> bool:
+def is_stored(change: model_power.Boot, before: Resource, after: Resource) -> bool:
     """Whether a system has the boot settings of a change, and those that it does not concern.
 
     A device that is stored as continuous instead of once is accepted: some controllers have nothing else.
     """
     old, new = power(before), power(after)
     device, once = (change.device, change.once) if change.device else (old.boot_device, old.boot_once)
-    return device == new.boot_device and (once or device == NONE or not new.boot_once) and (change.mode or old.boot_mode) in (None, new.boot_mode)
+    return device == new.boot_device and (once or device == model_power.NONE or not new.boot_once) and (change.mode or old.boot_mode) in (None, new.boot_mode)
 
 
-def not_stored(change: Boot, system: Resource) -> BackendError:
+def not_stored(change: model_power.Boot, system: Resource) -> BackendError:
     """Return the error of a change that a controller has accepted and not stored."""
     boot = _inside(system, "Boot")
     found = ", ".join(str(boot.get(name))[:40] for name in _SETTINGS)
     return BackendError(
         f"the BMC accepted the change of the boot settings, and reports {found} afterwards. The power was not changed.",
-        BOOT_DEVICE if change.device else BOOT_MODE,
+        model_power.BOOT_DEVICE if change.device else model_power.BOOT_MODE,
         "Set it in the web interface of the BMC or in the setup of the firmware, or update the firmware of the BMC.",
     )
 
@@ -227,7 +213,7 @@ def not_stored(change: Boot, system: Resource) -> BackendError:
 def _offered(boot: Resource, name: str, value: str, given: str, option: str) -> None:
     offered = boot.get(f"BootSourceOverride{name}@Redfish.AllowableValues")
     if isinstance(offered, list) and value not in offered:
-        raise UnsupportedError(option, f"the firmware offers {', '.join(map(str, offered)) or 'none'}, not {value} ({given})")
+        raise model_power.UnsupportedError(option, f"the firmware offers {', '.join(map(str, offered)) or 'none'}, not {value} ({given})")
 
 
 def message(body: t.Any) -> str:

@@ -8,20 +8,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._power.model_power import (
-    BOOT_DEVICE,
-    BOOT_MODE,
-    BOOT_ONCE,
-    CYCLE,
-    NONE,
-    OFF,
-    ON,
-    SOFT,
-    Boot,
-    Power,
-    UnsupportedError,
-    Wish,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._power import model_power
 
 
 class Plan(t.NamedTuple):
@@ -31,13 +18,13 @@ class Plan(t.NamedTuple):
     :arg final: the power state to wait for, also if another client requested it.
     """
 
-    boot: Boot | None
+    boot: model_power.Boot | None
     power: str | None
     final: str | None
     actions: tuple[str, ...]
 
 
-def plan(wanted: Wish, found: Power) -> Plan:
+def plan(wanted: model_power.Wish, found: model_power.Power) -> Plan:
     """Compare a request with the state of a machine.
 
     The boot settings are first, so that they apply to the boot that the request causes. An operation that is not necessary is not
@@ -48,33 +35,33 @@ def plan(wanted: Wish, found: Power) -> Plan:
     actions = []
     device = wanted.boot_device
     once = wanted.boot_once
-    if device is not None and device == found.boot_device and (device == NONE or once == found.boot_once):
+    if device is not None and device == found.boot_device and (device == model_power.NONE or once == found.boot_once):
         device = None
     mode = wanted.boot_mode if wanted.boot_mode not in (None, found.boot_mode) else None
     if mode:
-        _require(found, BOOT_MODE)
+        _require(found, model_power.BOOT_MODE)
         actions.append(f"set the boot mode to {mode}")
     if device:
-        _require(found, BOOT_DEVICE)
+        _require(found, model_power.BOOT_DEVICE)
         if once:
-            _require(found, BOOT_ONCE)
-        how = "remove the boot device" if device == NONE else f"boot from {device} {'once' if once else 'continuously'}"
+            _require(found, model_power.BOOT_ONCE)
+        how = "remove the boot device" if device == model_power.NONE else f"boot from {device} {'once' if once else 'continuously'}"
         actions.append(how)
     power = _power(wanted.state, found.state)
     if power:
         _require(found, power)
-        actions.append({ON: "power on", OFF: "power off", SOFT: "shut down", CYCLE: "power cycle"}[power])
-    final = {None: None, ON: ON, OFF: OFF, SOFT: OFF, CYCLE: ON}[wanted.state]
-    return Plan(Boot(device, once, mode) if device or mode else None, power, final, tuple(actions))
+        actions.append({model_power.ON: "power on", model_power.OFF: "power off", model_power.SOFT: "shut down", model_power.CYCLE: "power cycle"}[power])
+    final = {model_power.SOFT: model_power.OFF, model_power.CYCLE: model_power.ON}.get(wanted.state or "", wanted.state)
+    return Plan(model_power.Boot(device, once, mode) if device or mode else None, power, final, tuple(actions))
 
 
 def _power(wanted: str | None, found: str) -> str | None:
-    if wanted in (None, found) or (wanted == SOFT and found == OFF):
+    if wanted in (None, found) or (wanted == model_power.SOFT and found == model_power.OFF):
         return None
     # a machine that is off has nothing to cycle
-    return ON if wanted == CYCLE and found == OFF else wanted
+    return model_power.ON if wanted == model_power.CYCLE and found == model_power.OFF else wanted
 
 
-def _require(found: Power, operation: str) -> None:
+def _require(found: model_power.Power, operation: str) -> None:
     if operation in found.unsupported:
-        raise UnsupportedError(operation if operation.startswith("boot") else "state", found.unsupported[operation])
+        raise model_power.UnsupportedError(operation if operation.startswith("boot") else "state", found.unsupported[operation])

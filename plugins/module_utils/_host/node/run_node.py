@@ -12,21 +12,11 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_schema import HOST_FACTS
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts
+from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_facts, model_node
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.io_libvirt_host import LibvirtHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.io_pool_mounts import PoolMounts
-from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import (
-    ROLE_VIRT,
-    CapacityPolicy,
-    HostCapacity,
-    HostFacts,
-    HypervisorProof,
-    NodeAttributes,
-    parse_node,
-    parse_policy,
-)
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import parse_networks, parse_pools
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_capacity import refuse_shortage, shortages
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.plan_parts import missing_bridges
@@ -53,7 +43,7 @@ class NodeBackend:
     moved = staticmethod(io_owner.read_all)
 
     @staticmethod
-    def prove(kind: str, facts: HostFacts, timeout: float, container_uri: str) -> HypervisorProof:
+    def prove(kind: str, facts: model_node.HostFacts, timeout: float, container_uri: str) -> model_node.HypervisorProof:
         """Run a test guest; most runs use the recorded proofs instead, so the code is imported on demand."""
         from ansible_collections.reduced.footprint.plugins.module_utils._host.node import io_hypervisor_probe
 
@@ -99,8 +89,8 @@ def prepare_node(request: NodeRequest, *, check_mode: bool, backend: t.Any = Non
     node, policy, wanted = _parse(request)
     facts = backend.measure()
     before_text, recorded = backend.read_recorded(request.facts_file)
-    is_virt = ROLE_VIRT in node.roles
-    state = HostState(HostCapacity(facts, policy))
+    is_virt = model_node.ROLE_VIRT in node.roles
+    state = HostState(model_node.HostCapacity(facts, policy))
     if is_virt:
         state = read_state((request.uri, request.container_uri), wanted, node, facts, policy, backend, check_mode)
     # proofs on a host without libvirt are not meaningful
@@ -161,7 +151,7 @@ def check_node(request: NodeRequest, *, backend: t.Any = None) -> dict[str, t.An
     """
     backend = backend or NodeBackend()
     node, policy, wanted = _parse(request)
-    capacity = HostCapacity(backend.measure(), policy)
+    capacity = model_node.HostCapacity(backend.measure(), policy)
     error = missing_bridges(node.name, node.vms, (), wanted.networks, backend.bridges() | set(request.bridges))
     if error:
         raise error
@@ -169,9 +159,9 @@ def check_node(request: NodeRequest, *, backend: t.Any = None) -> dict[str, t.An
     return {"attributes": node.as_dict(), "capacity": capacity.as_dict()}
 
 
-def _parse(request: NodeRequest) -> tuple[NodeAttributes, CapacityPolicy, Wanted]:
-    node = parse_node(request.name, request.cluster, request.roles, request.vms)
-    policy = parse_policy(request.memory_reserve, request.vcpu_ratio, request.pool_reserve)
+def _parse(request: NodeRequest) -> tuple[model_node.NodeAttributes, model_node.CapacityPolicy, Wanted]:
+    node = model_node.parse_node(request.name, request.cluster, request.roles, request.vms)
+    policy = model_node.parse_policy(request.memory_reserve, request.vcpu_ratio, request.pool_reserve)
     check_roles(node)
     return node, policy, Wanted(parse_pools(request.pools, request.pool, request.pool_path), parse_networks(request.networks))
 
@@ -181,17 +171,17 @@ def _text(record: t.Mapping[str, t.Any]) -> str:
 
 
 def _proofs(
-    request: NodeRequest, node: NodeAttributes, facts: HostFacts, recorded: t.Mapping[str, t.Any], backend: t.Any
-) -> tuple[dict[str, HypervisorProof], set[str]]:
+    request: NodeRequest, node: model_node.NodeAttributes, facts: model_node.HostFacts, recorded: t.Mapping[str, t.Any], backend: t.Any
+) -> tuple[dict[str, model_node.HypervisorProof], set[str]]:
     """Return the proof of every requested type, from the record if it is still valid, and the types of the latter."""
     kinds = set(request.hypervisors)
     for vm in node.vms:
         kinds.update(("kvm", "qemu") if vm.hypervisor == "auto" else (vm.hypervisor,))
-    proofs: dict[str, HypervisorProof] = {}
+    proofs: dict[str, model_node.HypervisorProof] = {}
     cached: set[str] = set()
     known = recorded.get("hypervisors")
     for kind in sorted(kinds):
-        old = HypervisorProof.from_dict(kind, known.get(kind)) if isinstance(known, dict) else None
+        old = model_node.HypervisorProof.from_dict(kind, known.get(kind)) if isinstance(known, dict) else None
         holds = old is not None and old.key == backend.proof_key(kind, facts)
         # a failed container proof may succeed after a service was started, and is quick to repeat
         if holds and not request.reprove and (old.usable or kind != "lxc"):
@@ -205,7 +195,7 @@ def _proofs(
     return proofs, cached
 
 
-def _missing_hypervisors(node: NodeAttributes, proofs: t.Mapping[str, HypervisorProof]) -> FootprintError | None:
+def _missing_hypervisors(node: model_node.NodeAttributes, proofs: t.Mapping[str, model_node.HypervisorProof]) -> FootprintError | None:
     for vm in node.vms:
         able = ("kvm", "qemu") if vm.hypervisor == "auto" else (vm.hypervisor,)
         if not any(proofs[kind].usable for kind in able):

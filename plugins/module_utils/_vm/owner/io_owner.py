@@ -16,21 +16,13 @@ import pathlib
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import RUN, make_folder, private_folder, read_text, sync_path, write_atomic
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, InputError
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import (
-    ASK,
-    CLUSTER,
-    FORMER,
-    FREE,
-    OWNER,
-    Record,
-    parse_record,
-)
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import model_owner
 
 HOME = pathlib.Path("/etc/reduced.footprint/vms")
 #: Without it the folder was not written by this collection, or cannot be read.
 PRESENT = ".present"
 PERMITS = RUN / "standby"
-_NONE = Record("", "", "", "")
+_NONE = model_owner.Record("", "", "", "")
 # content of a permit
 _DUE = "start\n"
 
@@ -47,20 +39,20 @@ def is_prepared() -> bool:
     return (HOME / PRESENT).exists()
 
 
-def known(uuid: str) -> Record | None:
+def known(uuid: str) -> model_owner.Record | None:
     """Return the record of a VM; only a file that does not exist in a folder that can be read is none."""
     path = HOME / f"{uuid}.json"
     try:
         text = read_text(path)
         if text is None and HOME.exists() and not is_prepared():
             raise FileNotFoundError(errno.ENOENT, f"{PRESENT} is missing")
-        return parse_record(text, str(path)) if text is not None else None
+        return model_owner.parse_record(text, str(path)) if text is not None else None
     except (OSError, FootprintError) as error:
         why = f"{path} cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error).rstrip(".")
         raise BackendError(f"it is not known whether the VM {uuid} may run on this host: {why}.", str(HOME), "Repair the root file system.") from error
 
 
-def read_all(home: pathlib.Path | None = None) -> dict[str, Record]:
+def read_all(home: pathlib.Path | None = None) -> dict[str, model_owner.Record]:
     """UUID → record of each VM that is not changed on this host; see :attr:`Record.state`.
 
     One that cannot be read counts as that of another host: its file name is the UUID.
@@ -78,15 +70,15 @@ def read_all(home: pathlib.Path | None = None) -> dict[str, Record]:
     for uuid, ending in map(os.path.splitext, names):
         if ending == ".json" and not uuid.startswith("."):
             try:
-                record = parse_record(read_text(home / f"{uuid}.json") or "", f"{home}/{uuid}.json")
+                record = model_owner.parse_record(read_text(home / f"{uuid}.json") or "", f"{home}/{uuid}.json")
             except InputError:
-                record = Record("", "", uuid, "", role=FORMER, to="another host")
+                record = model_owner.Record("", "", uuid, "", role=model_owner.FORMER, to="another host")
             if record.state is not None:
                 found[uuid] = record
     return found
 
 
-def away(uuid: str) -> Record | None:
+def away(uuid: str) -> model_owner.Record | None:
     """Return the record of a VM that is not changed on this host, ``None`` if it may be."""
     record = known(uuid)
     return record if record is not None and record.state is not None else None
@@ -99,20 +91,20 @@ def forget(uuid: str) -> None:
         sync_path(HOME)
 
 
-def write(record: Record) -> None:
+def write(record: model_owner.Record) -> None:
     """Store a record durably."""
     prepare()
     write_atomic(HOME / f"{record.uuid}.json", record.to_json())
 
 
-def guard(record: Record, *, permitted: bool) -> None:
+def guard(record: model_owner.Record, *, permitted: bool) -> None:
     """From now on the VM starts after a boot only with a permit.
 
     :arg record: names the VM; an existing record is kept otherwise.
     """
     if permitted:
         permit(record.uuid)
-    write((known(record.uuid) or record)._replace(start=ASK))
+    write((known(record.uuid) or record)._replace(start=model_owner.ASK))
 
 
 def permit(uuid: str, *, due: bool = False) -> None:
@@ -132,17 +124,17 @@ def revoke(uuid: str) -> None:
 
 def is_guarded(uuid: str) -> bool:
     """Whether a VM starts only with a permit."""
-    return (known(uuid) or _NONE).start == ASK
+    return (known(uuid) or _NONE).start == model_owner.ASK
 
 
 def is_clustered(uuid: str) -> bool:
     """Whether only the cluster manager starts a VM."""
-    return (known(uuid) or _NONE).start == CLUSTER
+    return (known(uuid) or _NONE).start == model_owner.CLUSTER
 
 
-def admit(record: Record) -> None:
+def admit(record: model_owner.Record) -> None:
     """The cluster manager starts a VM on this server, from now on nothing else."""
-    write((known(record.uuid) or record)._replace(start=CLUSTER))
+    write((known(record.uuid) or record)._replace(start=model_owner.CLUSTER))
     permit(record.uuid)
 
 
@@ -159,10 +151,10 @@ def is_start_due(uuid: str) -> bool:
 def release(uuid: str) -> bool:
     """Let a VM start freely; returns whether it asked other machines, or only the cluster manager started it."""
     record = known(uuid)
-    held = record is not None and record.start != FREE
+    held = record is not None and record.start != model_owner.FREE
     if record is not None and held:
-        free = record._replace(start=FREE)
-        if (free.role, free.epoch, free.operation) == (OWNER, 0, None):
+        free = record._replace(start=model_owner.FREE)
+        if (free.role, free.epoch, free.operation) == (model_owner.OWNER, 0, None):
             forget(uuid)
         else:
             write(free)
