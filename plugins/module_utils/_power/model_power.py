@@ -65,11 +65,7 @@ class Power(t.NamedTuple):
     def as_result(self) -> dict[str, t.Any]:
         """Return the state as a result of a module."""
         return {
-            "state": self.state,
-            "boot_device": self.boot_device,
-            "boot_once": self.boot_once,
-            "boot_mode": self.boot_mode,
-            "uuid": self.uuid,
+            **self._asdict(),
             "supported": [name for name in OPERATIONS if name not in self.unsupported],
             "unsupported": [{"operation": name, "reason": self.unsupported[name]} for name in OPERATIONS if name in self.unsupported],
         }

@@ -32,10 +32,7 @@ def standbys_of(vms: t.Any, server: str, servers: t.Mapping[str, t.Collection[st
             {
                 "id": vm.id,
                 "name": vm.name,
-                "server": standby.server,
-                "interval": standby.interval,
-                "copies": standby.copies,
-                "automatic": standby.automatic,
+                **standby._asdict(),
                 "path": f"{vm.path}.standby",
                 "needed_bytes": SPACE_FACTOR * sum(disk.size or 0 for disk in vm.disks),
             }

@@ -59,14 +59,9 @@ class Identity(t.NamedTuple):
 
     def as_dict(self) -> dict[str, t.Any]:
         """Return plain values for Ansible."""
-        return {
-            "name": self.name,
-            **self.machine._asdict(),
-            "at": self.at,
-            "state": self.state,
-            "old": [machine._asdict() for machine in self.old],
-            "proof": self.proof,
-        }
+        values = {**self._asdict(), **self.machine._asdict(), "old": [machine._asdict() for machine in self.old]}
+        del values["machine"]
+        return values
 
     def to_json(self) -> str:
         """Return the record as JSON text."""
