@@ -207,7 +207,7 @@ class DomainHost:
         domain = self._lookup(uuid)
         with libvirt_errors("cannot resume"):
             self._resume(domain)
-            if not _wait_until(timeout, lambda: domain.state(0)[0] in _RUNNING):
+            if not wait_until(timeout, lambda: domain.state(0)[0] in _RUNNING):
                 state, reason = domain.state(0)
                 why = "after an I/O error" if (state, reason) == (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_IOERROR) else "again"
                 raise model_errors.BackendError(f"is paused {why}.", hint="Check its log below /var/log/libvirt and the free space of its pool.")
@@ -226,8 +226,8 @@ class DomainHost:
                     self._resume(domain)
                 controller = io_container_process.controller(domain)
                 requested = self._request_shutdown(domain)
-                if requested and _wait_until(timeout, lambda: not _active(domain) or io_container_process.ended(controller)):
-                    if not _wait_until(_EXIT_DETECTION, lambda: not _active(domain)):
+                if requested and wait_until(timeout, lambda: not _active(domain) or io_container_process.ended(controller)):
+                    if not wait_until(_EXIT_DETECTION, lambda: not _active(domain)):
                         # a libvirtd that no longer tracks a container's process reports it as running for ever
                         domain.destroy()
                     return
@@ -303,7 +303,7 @@ class DomainHost:
     @staticmethod
     def _read_domain(domain: t.Any) -> DomainRecord:
         # libvirt completes a start that a killed run requested: until then the domain is reported as paused
-        _wait_until(_STARTING, lambda: tuple(domain.state(0)) != (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP))
+        wait_until(_STARTING, lambda: tuple(domain.state(0)) != (libvirt.VIR_DOMAIN_PAUSED, libvirt.VIR_DOMAIN_PAUSED_STARTING_UP))
         active = bool(domain.isActive())
         code = domain.state(0)[0]
         state = "running" if active else "shutdown"
@@ -376,7 +376,7 @@ def _active(domain: t.Any) -> bool:
         raise
 
 
-def _wait_until(timeout: float, condition: t.Callable[[], bool]) -> bool:
+def wait_until(timeout: float, condition: t.Callable[[], bool]) -> bool:
     """Wait until a condition is true; false after the timeout."""
     deadline = time.monotonic() + timeout
     while not condition():

@@ -108,13 +108,8 @@ class LiveDomain:
             self._domain.setMetadata(kind, text, None, None, io_domains.libvirt.VIR_DOMAIN_AFFECT_LIVE)
 
     def _wait_until(self, condition: t.Callable[[], bool]) -> bool:
-        deadline = time.monotonic() + self._timeout
         with io_domains.libvirt_errors("cannot read the running domain"):
-            while not condition():
-                if time.monotonic() >= deadline:
-                    return False
-                time.sleep(_POLL)
-        return True
+            return io_domains.wait_until(self._timeout, condition)
 
     @contextlib.contextmanager
     def _refusals(self) -> t.Iterator[None]:
