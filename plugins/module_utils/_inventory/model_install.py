@@ -93,17 +93,12 @@ def options(install: Install) -> dict[str, t.Any]:
     return {
         "name": install.name,
         "disk": install.disk,
-        "lvm": {"group": install.lvm.group, "root": size_text_exact(install.lvm.root)} if install.lvm else None,
+        "lvm": {"group": install.lvm.group, "root": f"{install.lvm.root} B"} if install.lvm else None,
         "hostname": install.hostname,
         "address": str(install.address.ip),
         "network": {"prefix": install.address.network.prefixlen, "gateway": install.gateway, "dns": list(install.dns), "mac": install.mac},
         "authorized_keys": list(install.keys),
     }
-
-
-def size_text_exact(size: int) -> str:
-    """Return a size that is parsed to the same number of bytes."""
-    return f"{size} B"
 
 
 def _disk(value: t.Any, declared: t.Sequence[str], path: str) -> str:

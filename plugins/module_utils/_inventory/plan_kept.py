@@ -18,7 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._inventory.model
 VARIABLE = "spawn_vms_details"
 #: Key of the file that keeps them: the name of the inventory file.
 PART_OF = "part_of"
-_ENDING = ".vms.yml"
+ENDING = ".vms.yml"
 _HINT = "Write the VM details of each server, e.g. {metal1: [{id: web, ram: 4}]}."
 
 #: Server → its VM details.
@@ -54,14 +54,9 @@ def _plain(value: t.Any, path: str) -> t.Any:
     raise InputError(f"is {kind_of(value)}, which is not kept in a file.", path, "Write text, a number, a list or a mapping.")
 
 
-def kept_path(inventory: str) -> str:
-    """Return the path of the file that keeps VM details for an inventory file."""
-    return f"{inventory.rpartition('.')[0]}{_ENDING}"
-
-
 def main_path(path: str) -> str | None:
     """Return the path of the inventory file without its ending, ``None`` if the name is not that of a file that keeps VM details."""
-    return path[: -len(_ENDING)] if path.endswith(_ENDING) else None
+    return path[: -len(ENDING)] if path.endswith(ENDING) else None
 
 
 def parse_kept(content: t.Any, name: str, servers: t.Collection[str]) -> dict[str, t.Any]:

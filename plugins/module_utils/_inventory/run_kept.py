@@ -50,7 +50,7 @@ def is_part(path: str) -> bool:
 
 def file_of(inventory: str) -> str:
     """Return the path of the file that keeps VM details for an inventory file."""
-    return plan_kept.kept_path(os.path.abspath(inventory))
+    return f"{os.path.abspath(inventory).rpartition('.')[0]}{plan_kept.ENDING}"
 
 
 def add(servers: t.Sequence[Server], inventory: str, kept: t.Any, given: t.Any, problems: Problems) -> tuple[Server, ...]:

@@ -88,11 +88,6 @@ def _is_known(context: Context) -> bool:
     return token is not None and (context.journal.facts.get("job") or {}).get("token") == token
 
 
-def _has_ended(context: Context) -> bool:
-    """Whether this job has been carried out: its worker was killed while it cleaned up, so systemd has started it again."""
-    return _is_known(context) and bool(context.journal.facts["job"].get("ended"))
-
-
 def _complete(context: Context, action: str) -> None:
     """Carry out an action. While the VM is off on both hosts, wait, then try again: without a limit if the destination does not answer, a disk is full,
     or libvirt cannot start the VM here.
@@ -234,7 +229,8 @@ def main(argv: t.Sequence[str], home: pathlib.Path = HOME) -> int:
             raise InputError(f"no move of {argv[0]} exists.", "id")
         context = open_context(store, job["params"])
         journal = context.journal
-        if _has_ended(context):
+        # its worker was killed while it cleaned up, so systemd has started it again
+        if _is_known(context) and journal.facts["job"].get("ended"):
             context.log("this job has ended already; only its key and its unit are removed")
         else:
             try:

@@ -96,13 +96,9 @@ def names(home: pathlib.Path | None = None) -> list[str]:
     return sorted(each.name for each in home.iterdir() if (each / "job.json").exists()) if home.is_dir() else []
 
 
-def _ended_file(ended: Ended, home: pathlib.Path | None) -> pathlib.Path:
-    return (home or ENDED) / f"{hashlib.sha256(ended.public_key.encode()).hexdigest()[:32]}.json"
-
-
 def write_ended(ended: Ended, home: pathlib.Path | None = None) -> None:
     """Record on which machines a key has to be withdrawn, durably; without one, remove the record."""
-    path = _ended_file(ended, home)
+    path = (home or ENDED) / f"{hashlib.sha256(ended.public_key.encode()).hexdigest()[:32]}.json"
     if ended.machines:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomic(path, json.dumps(REQUEST.mark({**ended._asdict(), "machines": list(ended.machines)}), indent=1, sort_keys=True) + "\n")

@@ -199,7 +199,7 @@ class _Removal:
         :arg others: other clusters that use the server, which remains their node.
         """
         result = self.result
-        result.vms = [_vm_result(guest, fate, plan) for guest, fate in plan.fates]
+        result.vms = [{**guest.as_dict(), "quorums": plan.quorums_of(guest), "fate": fate} for guest, fate in plan.fates]
         result.quorums = [{**loss._asdict(), "members": list(loss.members), "kept": loss.kept} for loss in plan.losses]
         result.lines = plan_removal.listing(plan)
         # check mode first, so that a refusal comes before any change
@@ -281,10 +281,6 @@ class _Removal:
                     host.remove_pool(pool.name, pool.uuid)
         if recorded:
             self.backend.forget(self.request.facts_file)
-
-
-def _vm_result(guest: Guest, fate: str, plan: RemovalPlan) -> dict[str, t.Any]:
-    return {**guest.as_dict(), "quorums": plan.quorums_of(guest), "fate": fate}
 
 
 def _change(header: str, before: str, after: str) -> dict[str, str]:

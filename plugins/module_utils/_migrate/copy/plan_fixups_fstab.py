@@ -65,7 +65,7 @@ def fix_fstab(text: str, layout: DiskLayout) -> str:
         if len(fields) < 3 or not is_disk(fields[0]):
             lines.append(line)
             continue
-        mount = _mount_point(fields[1])
+        mount = decode(fields[1]).rstrip("/") or "/"
         if fields[0].lower() in new_specs:
             seen.add(fields[0].lower() if fields[0].lower() in swaps else mount)
             lines.append(line)
@@ -84,10 +84,6 @@ def fix_fstab(text: str, layout: DiskLayout) -> str:
 def is_disk(spec: str) -> bool:
     """Whether the first field of fstab, or ``What=`` of a mount unit, names a disk."""
     return bool(_DISK_SPEC.match(spec)) and not _NO_DISK.match(spec)
-
-
-def _mount_point(field: str) -> str:
-    return decode(field).rstrip("/") or "/"
 
 
 def _fstab_line(home: PlannedMount, fields: t.Sequence[str]) -> str:

@@ -22,7 +22,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks i
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import Context
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.plan_source import SOURCE_OWN
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_manifest, io_manifest_wire, io_rsync, run_manifest_agent
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_manifest import FIELDS, Line, parse_own, printable
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_manifest import FIELDS, parse_own, printable
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.plan_manifest import Difference, compare, excluded, matters
 
 # how often differing files are transferred again before they count as an error
@@ -189,7 +189,8 @@ def _transfer_again(context: Context, differing: t.Mapping[bytes, Difference], *
     }
     if inodes:
         # rsync links the names of a file only when all of them are listed
-        paths |= {line.path for line in _linked(context.manifests()[0]) if parse_own(line.own)[1:3] in inodes}
+        linked = (line for line in io_manifest.read(context.manifests()[0]) if not line.own.startswith(b"1 "))
+        paths |= {line.path for line in linked if parse_own(line.own)[1:3] in inodes}
     if paths:
         io_rsync.pull_paths(context.source.ssh_argv(), context.source.address, sorted(paths), tree.place("/"), tolerate_vanished=tolerate_vanished)
 
@@ -200,10 +201,6 @@ def _remove(extra: str) -> None:
     before = os.stat(folder)
     io_manifest.remove(os.fsencode(extra))
     os.utime(folder, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
-def _linked(path: pathlib.Path) -> t.Iterator[Line]:
-    return (line for line in io_manifest.read(path) if not line.own.startswith(b"1 "))
 
 
 def _describe(found: t.Mapping[bytes, Difference], how: str) -> str:

@@ -80,16 +80,15 @@ class DiskImage:
     def make_filesystems(self) -> None:
         """Create every file system; existing ones are overwritten."""
         self.attach()
-        for each in self._filesystems():
+        for each in self.layout.partitions:
+            if each.fs == model_disk.RAW:
+                continue
             # free the space of the previous content; not every disk supports that
             run(["blkdiscard", self.node(each)], timeout=600, ok=range(256))
             run(mkfs_argv(each, self.node(each), _mkfs_version(each)), timeout=600)
             if each.subvolumes:
                 self._make_subvolumes(each)
         run(["sync"])
-
-    def _filesystems(self) -> list[model_disk.PlannedPartition]:
-        return [each for each in self.layout.partitions if each.fs != model_disk.RAW]
 
     def _make_subvolumes(self, partition: model_disk.PlannedPartition) -> None:
         self._top.mkdir(parents=True, exist_ok=True)

@@ -124,7 +124,7 @@ def _detach(context: Context, lease: Lease) -> None:
     spec = context.spec
     if context.bridge:
         taken = io_arp.probe(context.bridge, spec.admin.temporary_address, attempts=2, wait=0.2)
-        if taken and taken not in _source_macs(context):
+        if taken and taken not in [each.get("mac", "") for each in context.source_facts.get("interfaces", [])]:
             raise BackendError(f"{spec.admin.temporary_address} is in use by {taken}.", "admin.temporary_address", "Choose an unused address.")
     context.source.ask("detach")
     # from here on the source answers at the temporary address
@@ -138,10 +138,6 @@ def _detach(context: Context, lease: Lease) -> None:
         taken = io_arp.probe(context.bridge, spec.admin.address, attempts=2, wait=0.2)
         if taken and taken not in context.vm.macs:
             raise BackendError(f"{spec.admin.address} is in use by {taken}.", hint="Find that machine; it is neither the source nor the VM.")
-
-
-def _source_macs(context: Context) -> list[str]:
-    return [each.get("mac", "") for each in context.source_facts.get("interfaces", [])]
 
 
 def await_state(context: Context, wanted: str, key: str | None = None, timeout: float = ADDRESS_TIMEOUT) -> dict[str, t.Any]:

@@ -83,7 +83,7 @@ def filesystems() -> list[dict[str, t.Any]]:
             keys: list[t.Any] = [place.st_dev]
             hidden = place.st_ino != _SUBVOLUME
         else:
-            keys = [(each["id"], top) for top in _with_parents(each["root"])]
+            keys = [(each["id"], top) for top in (each["root"], *map(str, pathlib.PurePosixPath(each["root"]).parents))]
             hidden = each["id"] != f"{os.major(place.st_dev)}:{os.minor(place.st_dev)}"
         if hidden or seen.intersection(keys):
             # not reachable below another mount, or part of a file system that is listed
@@ -178,11 +178,6 @@ def image_of(mount: t.Mapping[str, str]) -> str | None:
     backing = read((place.parent if (place / "partition").exists() else place) / "loop" / "backing_file").strip()
     inside = mount["mount"] == "/" or backing.startswith(tuple(f"{top}/" for top in _NOT_BELOW))
     return backing if backing and not inside and os.path.isfile(backing) else None
-
-
-def _with_parents(root: str) -> list[str]:
-    """A path within a file system and all folders above it."""
-    return [root, *(str(each) for each in pathlib.PurePosixPath(root).parents)]
 
 
 def _entry(mount: t.Mapping[str, str], *, counted: bool) -> dict[str, t.Any]:

@@ -96,11 +96,6 @@ def _address_files(address: str) -> dict[str, str]:
     return {path: text for path, text in tree.items() if is_network_file(path) and replace_address(text, address, "0.0.0.0") != text}
 
 
-def watch_unit(name: str) -> str:
-    """Name of the unit that runs :func:`watch` on the source until its next boot."""
-    return f"reduced-footprint-source-{name}.service"
-
-
 def boot_unit(name: str) -> str:
     """Name of the unit that runs :func:`watch` after a reboot of a parked source."""
     return f"reduced-footprint-parked-{name}.service"
@@ -119,7 +114,7 @@ def start_watch(name: str, *, afresh: bool = False) -> None:
 
     :arg afresh: restart a running one, because it may be about to end.
     """
-    unit = watch_unit(name)
+    unit = f"reduced-footprint-source-{name}.service"
     for running in io_services.up([unit, boot_unit(name), io_maintenance.unit(name)]):
         if not afresh or run(["systemctl", "restart", running], timeout=60, ok=range(256)).rc == 0:
             return
@@ -165,7 +160,9 @@ def watch(name: str) -> None:
                 _come_back(state, "the source did not shut down for its maintenance boot in time")
             elif request == "reboot" and time.monotonic() - reboot_requested > _REBOOT_RETRY:
                 reboot_requested = time.monotonic()
-                _arm_maintenance(name)
+                # the return first, then the maintenance boot
+                _enable_at_boot(name)
+                io_maintenance.arm(name, _watch_argv(name, "maintain"))
                 run(["systemctl", "--no-block", "reboot"], ok=range(256))
         elif request == "detach" and not _expired(state, data):
             # if this fails, systemd runs the watch again, until the lease expires
@@ -184,12 +181,6 @@ def watch(name: str) -> None:
 def _expired(state: SourceState, data: t.Mapping[str, t.Any]) -> bool:
     """Whether the lease of a source that is set aside has expired in this boot."""
     return data["state"] in (QUIESCED, *LENT) and float("-inf") < state.remaining(data) <= 0
-
-
-def _arm_maintenance(name: str) -> None:
-    """Prepare the return first, then the maintenance boot."""
-    _enable_at_boot(name)
-    io_maintenance.arm(name, _watch_argv(name, "maintain"))
 
 
 def _keep_lease(state: SourceState, data: t.Mapping[str, t.Any]) -> None:

@@ -83,7 +83,7 @@ class _Decider:
                 self._look_up(work, hypervisor.uri)
             needs = self._needs(work)
             work.plan = plan = plan_domain.plan_domain(run_work.need(work.wanted), work.actual, needs, self.request.allow_power_cycling)
-            if work.document is not None and run_look.has_disks(work.document):
+            if work.document is not None and (work.document.find("devices/disk") is not None or work.document.find("devices/filesystem") is not None):
                 for conflict in self.users.check(work):
                     if conflict not in work.notes:
                         work.notes.append(conflict)

@@ -160,7 +160,8 @@ def _drift_state(seen: Seen, drift: bool) -> dict[str, t.Any]:
     result: dict[str, t.Any] = {"restart_required": False}
     if drift:
         result.update(drift=[], pending=[], kept=[])
-    if seen.applied is None or not (drift or _started_differently(seen)):
+    started_differently = seen.live is not None and (seen.live_applied is not seen.applied or bool(seen.noted))
+    if seen.applied is None or not (drift or started_differently):
         return result
     # imported only where documents are compared
     from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.plan_apply_class import classify
@@ -181,10 +182,6 @@ def _drift_state(seen: Seen, drift: bool) -> dict[str, t.Any]:
             if found.outside or found.config_differs
         ]
     return result
-
-
-def _started_differently(seen: Seen) -> bool:
-    return seen.live is not None and (seen.live_applied is not seen.applied or bool(seen.noted))
 
 
 def _matches_name(record: DomainRecord, request: InfoRequest) -> bool:

@@ -169,10 +169,5 @@ class Domains:
         return [seen for key in keys for seen in self._by.get(key, ())]
 
 
-def has_disks(document: t.Any) -> bool:
-    """Whether a document names a disk or a file system."""
-    return document.find("devices/disk") is not None or document.find("devices/filesystem") is not None
-
-
 def _of(candidates: t.Iterable[Seen], actual: plan_domain.Actual | None) -> Seen | None:
     return next((seen for seen in candidates if seen.actual is actual), None)

@@ -104,12 +104,10 @@ def unchanged(current: t.Mapping[str, Node | str], wanted: Node | None, applied:
     """Whether the template has the same content of a group (``current``) as last time; for an adopted domain: none."""
     if wanted is applied:
         return True
-    return _same_parts(current, parts(applied, group)) if known else not current
-
-
-def _same_parts(one: t.Mapping[str, Node | str], other: t.Mapping[str, Node | str]) -> bool:
-    """Whether two groups are equivalent."""
-    return one.keys() == other.keys() and all(_same(part, other[name]) for name, part in one.items())
+    if not known:
+        return not current
+    before = parts(applied, group)
+    return current.keys() == before.keys() and all(_same(part, before[name]) for name, part in current.items())
 
 
 def _same(one: Node | str, other: Node | str) -> bool:

@@ -77,8 +77,9 @@ class Users:
         """The conflicts of a use."""
         found = [Conflict(mine, other, True) for key in mine.keys for other in self._at.get(key, ()) if _clash(mine, other)]
         for key in mine.keys:
-            # a folder that contains a path of another VM conflicts only if it is written
-            found += [Conflict(mine, other, False) for other in self._below.get(key, ()) if mine.writes and _clash(mine, other) and _exposed(mine, other)]
+            # a folder that contains a path of another VM conflicts only if it is written, with a read-only folder never
+            below = [other for other in self._below.get(key, ()) if mine.writes and (other.writes or not other.folder)]
+            found += [Conflict(mine, other, False) for other in below if _clash(mine, other)]
             # a plain folder of the host in another VM can contain pools; a container's root must not
             for above in _above(key):
                 found += [Conflict(mine, other, False) for other in self._at.get(above, ()) if other.writes and other.alone and _clash(mine, other)]
@@ -104,11 +105,6 @@ def _clash(mine: Use, other: Use) -> bool:
     if not mine.writes and not other.writes or mine.shareable and other.shareable:
         return False
     return mine.alone or other.alone
-
-
-def _exposed(mine: Use, other: Use) -> bool:
-    """Whether a use below a written folder conflicts with it; a read-only folder never does."""
-    return not (other.folder and not other.writes)
 
 
 def _above(key: str) -> t.Iterator[str]:

@@ -102,8 +102,3 @@ def unknown_disk(name: str, path: str, known: t.Iterable[str]) -> model_errors.I
     near = difflib.get_close_matches(name, names, 1)
     hint = f"Did you mean {near[0]}?" if near else f"The disks are: {', '.join(names) or 'none'}."
     return model_errors.InputError(f"none of the VMs of this call has a disk {model_errors.shown(name)}.", path, hint)
-
-
-def ambiguous_disk(name: str, path: str, matches: t.Sequence[str]) -> model_errors.InputError:
-    """The error for an entry of an option that matches several disks."""
-    return model_errors.InputError(f"{model_errors.shown(name)} is the name of several disks: {', '.join(matches)}.", path, "Use POOL/NAME.")

@@ -117,4 +117,5 @@ def check_names(option: str, names: t.Sequence[str], works: t.Iterable[run_work.
         if not matches and all(work.steps is not None for work in works):
             raise plan_volumes_missing.unknown_disk(name, f"{option}[{index}]", (short for short, unused in disks))
         if len(matches) > 1:
-            raise plan_volumes_missing.ambiguous_disk(name, f"{option}[{index}]", matches)
+            message = f"{model_errors.shown(name)} is the name of several disks: {', '.join(matches)}."
+            raise model_errors.InputError(message, f"{option}[{index}]", "Use POOL/NAME.")
