@@ -38,7 +38,6 @@ def run(
     :arg stdin: text for its standard input; secrets go here, never into ``argv``.
     :arg timeout: seconds, ``None`` for no limit.
     :arg variables: additional environment variables; for secrets that a program accepts neither on standard input nor in a file.
-    :arg ok: exit codes that do not count as an error.
     :raises CommandError: any other exit code, a missing program, or a timeout.
     """
     environment = {**os.environ, "LC_ALL": "C", "LANG": "C", **(variables or {})}

@@ -79,7 +79,6 @@ def write_atomic(
     """Replace a file atomically, with a synced temporary file in the same directory.
 
     :arg owner: uid and gid; default those of this process.
-    :arg new: never replace a file.
     :raises FileExistsError: with ``new``, there is one.
     """
     target = pathlib.Path(path)

@@ -80,10 +80,7 @@ class Tree:
             yield handle, name
 
     def status(self, path: str | bytes, *, follow: bool = True) -> os.stat_result | None:
-        """Return the status of a file, ``None`` if it does not exist.
-
-        :arg follow: follow a symbolic link at the end of the path.
-        """
+        """Return the status of a file, ``None`` if it does not exist."""
         try:
             with self._opened(path, os.O_PATH | (0 if follow else os.O_NOFOLLOW)) as handle:
                 return os.fstat(handle)

@@ -71,10 +71,7 @@ def mask_text(text: str, path: str = "", found: set[str] | None = None) -> str:
 
 
 def redact(value: t.Any, secrets: t.Iterable[str], path: str = "") -> t.Any:
-    """Return a value with known secrets in its texts masked, and others that can be recognised in a text.
-
-    :arg path: path of the file that a text is the content of.
-    """
+    """Return a value with known secrets in its texts masked, and others that can be recognised in a text."""
     return _redact(value, _known(secrets), path)
 
 

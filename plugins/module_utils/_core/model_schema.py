@@ -22,9 +22,7 @@ HINT = "Use the version of the collection that wrote it, or a newer one."
 class Schema(t.NamedTuple):
     """One kind of file, metadata or record.
 
-    :arg what: its name in messages.
     :arg number: what this version writes; it reads this number and all earlier ones. Without a number it is from before there were numbers.
-    :arg key: the key of the number in a mapping.
     :arg cache: whether it can be determined again, so that a newer one is replaced instead of refused.
     """
 

@@ -125,12 +125,7 @@ def kept(
     permit: Permit | None = None,
     placeholder: str = "",
 ) -> str:
-    """Return the text of a secret file that may have several lines; the first caller creates it.
-
-    :arg check_mode: write nothing; a missing text is the placeholder.
-    :arg decrypt: returns the decrypted content of a file that was encrypted with Ansible vault.
-    :arg permit: whether it may be created; ``None`` for always.
-    """
+    """Return the text of a secret file that may have several lines; the first caller creates it."""
     found = io_secret_file.read(path)
     if found is None:
         if permit:

@@ -147,7 +147,6 @@ def parse(
     """Parse the VM details of a server.
 
     :arg defaults: of the server, then of the cluster; ``None``: the entries are complete.
-    :arg more: entries that are written elsewhere.
     :returns: the complete entries, the VMs, and all errors. A VM with errors is returned without the invalid keys, to find those of its other keys.
     """
     try:

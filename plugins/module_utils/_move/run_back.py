@@ -252,10 +252,7 @@ def _check_there(context: Context, discard: bool) -> None:
 
 
 def _stop_there(context: Context, cost: dict[str, t.Any]) -> None:
-    """Shut the VM down at the destination; if it does not shut down, it stays there.
-
-    :arg cost: the downtime of the move itself, restored if the VM stays.
-    """
+    """Shut the VM down at the destination; if it does not shut down, it stays there."""
     seconds = context.spec.shutdown_timeout
     try:
         context.ask("stop", timeout=seconds + 60, seconds=seconds, force=context.spec.force, returns=True)
@@ -267,10 +264,7 @@ def _stop_there(context: Context, cost: dict[str, t.Any]) -> None:
 
 
 def _stay_there(context: Context, cost: dict[str, t.Any]) -> None:
-    """Let the VM run at the destination again, because its data cannot be copied back; if that fails as well, the next run continues the return.
-
-    :arg cost: the downtime of the move itself.
-    """
+    """Let the VM run at the destination again, because its data cannot be copied back; if that fails as well, the next run continues the return."""
     journal = context.journal
     _drop_return(context)
     with contextlib.suppress(FootprintError, OSError):

@@ -62,10 +62,7 @@ class ReplacementRequest(t.NamedTuple):
 
 
 def apply(request: ReplacementRequest, *, check_mode: bool) -> dict[str, t.Any]:
-    """Bring the replacement to a state on this host.
-
-    :returns: keyword arguments for ``exit_json``.
-    """
+    """Bring the replacement to a state on this host; returns keyword arguments for ``exit_json``."""
     parse_time(request.at, "at")
     uuid = vm_uuid(parse_name(request.cluster, "cluster"), parse_name(request.id, "id"))
     before = io_records.read(io_replacement.HOME, uuid, parse_replacement)

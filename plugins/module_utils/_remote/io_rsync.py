@@ -104,7 +104,6 @@ def pull(
     """Copy one file system of the source to ``target``.
 
     :arg ssh: the ssh command without user and host.
-    :arg checksum: compare the content of files, not only size and time.
     :arg limit: maximum KiB per second, 0 for unlimited.
     :arg progress: called with bytes, percent and rate while rsync runs.
     :raises CommandError: the exit code is not 0 (or 24 with ``tolerate_vanished``).

@@ -32,10 +32,7 @@ class OtherSide(t.Protocol):
 
 
 def prepare_key(directory: pathlib.Path, name: str, *, check_mode: bool) -> dict[str, t.Any]:
-    """Create the one-time key of a job, unless it exists.
-
-    :returns: keyword arguments for ``exit_json``.
-    """
+    """Create the one-time key of a job, unless it exists; returns keyword arguments for ``exit_json``."""
     exists = io_remote_source.has_key(directory)
     public = None if check_mode and not exists else io_remote_source.ensure_key(directory, name)
     return {"changed": not exists, "public_key": public, "key_marker": io_remote_source.key_marker(name)}

@@ -35,10 +35,7 @@ _DROP_INS = ("pacemaker.service.d", "corosync-qdevice.service.d", "resource-agen
 
 
 def apply(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any]:
-    """Make this machine a part of the cluster, or end that.
-
-    :returns: keyword arguments for ``exit_json``.
-    """
+    """Make this machine a part of the cluster, or end that; returns keyword arguments for ``exit_json``."""
     if params["part"] == WITNESS:
         return _end_votes(check_mode) if params["state"] == "absent" else _vote(params, check_mode)
     if params["state"] == "absent":

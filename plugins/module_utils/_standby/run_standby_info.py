@@ -88,10 +88,7 @@ def _source(vm_id: str, now: float) -> dict[str, t.Any]:
 
 
 def _automatic_source(job: Job, store: io_store.StandbyStore, unfit: str | None) -> dict[str, t.Any]:
-    """Whether the standby starts the VM by itself, and why it would not at present.
-
-    :arg unfit: what is wrong with its copies.
-    """
+    """Whether the standby starts the VM by itself, and why it would not at present."""
     problem = _problem(job) or unfit if job.automatic else None
     if job.automatic and store.paused_seconds() is not None:
         problem = "its copies are paused for a move"

@@ -26,7 +26,6 @@ class Seen(t.NamedTuple):
     """What Pacemaker reports.
 
     :arg quorum: whether this server is in the majority.
-    :arg online: names of the servers in the cluster.
     :arg unclean: servers that must be fenced before anything is started elsewhere.
     :arg running: VM → server on which it runs.
     :arg unmanaged: VMs that are left alone.

@@ -80,10 +80,7 @@ def made_uuid(kind: str, name: str) -> str:
 
 
 def parse_pools(value: t.Any, default: str, default_path: str | None) -> tuple[WantedPool, ...]:
-    """Parse the requested pools; the default one comes first, its entry in the list takes precedence.
-
-    :arg value: list of mappings.
-    """
+    """Parse the requested pools; the default one comes first, its entry in the list takes precedence."""
     if default_path is not None and not os.path.isabs(default_path):
         raise InputError(f"{default_path!r} is not an absolute path.", "pool_path", "Use the absolute path of the pool's folder.")
     listed = [_parse_pool(entry, f"pools[{index}]") for index, entry in enumerate(sequence(value, "pools", _HINT_POOL))]

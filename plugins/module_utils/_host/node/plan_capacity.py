@@ -46,7 +46,6 @@ def shortages(vms: t.Sequence[VmDetails], capacity: HostCapacity, default_pool: 
 
     :arg vms: the VM details of this host, counted with their requested resources whether or not
         they are running.
-    :arg default_pool: the pool of disks that do not name one.
     """
     found = []
     facts, policy = capacity.facts, capacity.policy

@@ -210,7 +210,6 @@ class Macs:
     """The mapping of old to new MACs.
 
     :arg cards: name, permanent MAC, current MAC (or empty), and the MAC of the replacing card.
-    :arg stacked: interfaces on top of cards.
     """
 
     def __init__(self, cards: t.Sequence[tuple[str, str, str, str]], stacked: t.Sequence[StackChange] = ()) -> None:

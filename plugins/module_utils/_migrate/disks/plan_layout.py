@@ -203,7 +203,6 @@ def same_schema(
     Every partition has the size it has on the source, except the largest of a disk, which takes the rest.
     If they do not fit, partitions shrink in proportion, as far as their files allow.
 
-    :arg sizes: of the VM's disks in bytes.
     :arg swaps: of the source: size, disks.
     :arg raws: devices that are copied block by block; they never shrink.
     """

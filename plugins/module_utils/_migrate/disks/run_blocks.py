@@ -25,7 +25,6 @@ def bring_all(context: Context, kind: str, progress: Progress) -> tuple[int, int
     """Update the copies of all devices; returns the bytes transferred and the bytes checked.
 
     :arg kind: ``live`` for a pass before the pause, with the bandwidth limit.
-    :arg progress: called with the bytes checked and transferred so far, of all devices.
     """
     moved = checked = 0
     for partition, raw in context.layout().raws:

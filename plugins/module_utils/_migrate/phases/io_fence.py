@@ -37,7 +37,6 @@ def table(name: str) -> str:
 def rules(name: str, macs: t.Sequence[str], *, ports: t.Sequence[str] = (), known: t.Sequence[t.Sequence[str]] = ()) -> str:
     """Return the fence as an nft rule set: no frame is forwarded from or to the VM, except ARP.
 
-    :arg macs: MACs of all network cards of the VM.
     :arg ports: bridge ports of the VM, if known; required to drop broadcast and multicast.
     :arg known: per bridge, its ports before the VM is started. Any additional port counts as the VM's until ``ports`` are known.
     """

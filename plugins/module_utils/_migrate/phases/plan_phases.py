@@ -38,7 +38,6 @@ _BOOT = 30.0
 class Resume(t.NamedTuple):
     """Where a worker continues.
 
-    :arg phase: the first phase to run.
     :arg stop_clone: stop the VM first: it must not run while the source serves.
     :arg reason: for the log, ``None`` for an ordinary start.
     """
@@ -104,11 +103,8 @@ def predict(passes: t.Sequence[t.Mapping[str, t.Any]], facts: t.Mapping[str, t.A
     The last live pass started right after the one before it had ended, like the final copy; the second comparison of
     the manifests read as few files again as the verification in the pause will.
 
-    :arg passes: of the copy so far.
     :arg facts: of the journal: ``manifest`` (of the last comparison), ``fixup_seconds``, ``boot_seconds`` (of a rehearsal),
         ``reboot_seconds`` (of an earlier maintenance boot), ``source_facts``.
-    :arg services: number of services to stop.
-    :arg reboots: the source is quiesced by a maintenance boot.
     """
     boot = (facts.get("source_facts") or {}).get("boot_seconds")
     reboot = facts.get("reboot_seconds") or (boot + _DOWN if boot else _REBOOT)

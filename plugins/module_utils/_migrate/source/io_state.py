@@ -129,7 +129,6 @@ class SourceState:
         :arg services: units in the order in which they stop, or ``("all",)``.
         :arg lease: in seconds.
         :arg admin: interface, prefix, address, temporary_address, cards (that the VM's cards replace).
-        :arg containers: in the order in which they stop.
         :arg mark: distinguishes this machine from its copy; the folder of this state is never copied.
         """
         with self.locked():

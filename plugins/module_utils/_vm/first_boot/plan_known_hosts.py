@@ -44,8 +44,6 @@ def recorded(text: str, name: str, key: str, exclusive: bool) -> str:
     Its other keys are those of an earlier installation if this key is new, also those of other types: ssh would ask the host for a type that the
     file has. With a key that the file already has, they may be further keys of the same installation.
 
-    :arg name: as :func:`check_name` returns it.
-    :arg key: as :func:`parse_key` returns it.
     :arg exclusive: the host has this key only, so all others are removed in any case.
     """
     lines = text.split("\n")

@@ -28,7 +28,6 @@ def given(
 
     :arg listed: all VMs of the details; ``vms`` are the VMs of this call.
     :arg keys: VM id → text of a private key.
-    :arg authorized: the operator's public keys.
     """
     parsed = model_host_key.parse_all(keys, path)
     for vm_id in set(keys) - {vm.id for vm in listed}:

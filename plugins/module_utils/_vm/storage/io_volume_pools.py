@@ -26,10 +26,7 @@ _TYPES = {0: "file", 1: "block", 2: "dir"}
 
 
 class PoolVolumes:
-    """The volumes of one pool, through libvirt.
-
-    :arg markers: folder for the markers of unfinished volumes.
-    """
+    """The volumes of one pool, through libvirt."""
 
     def __init__(self, pool: model_storage.Pool, handle: t.Any, markers: pathlib.Path) -> None:
         self._pool = pool

@@ -23,7 +23,6 @@ def plan_volume(
 ) -> model_storage.VolumePlan:
     """Plan one disk. An existing volume is never overwritten and never shrunk.
 
-    :arg found: the existing volume, if any.
     :arg image: the inspected base image; ``None`` where the disk names none or the volume exists.
     :arg online: whether a running domain has this volume open.
     """

@@ -42,7 +42,6 @@ def refuse_missing(
 ) -> None:
     """Check a disk whose volume is missing.
 
-    :arg source: where its volume would be created.
     :arg twin: path of the volume under the name it has in the other format, ``None`` where there is none.
     """
     lost = next((each for each in (source.path, twin) if each is not None and each in history.open | history.had), None)

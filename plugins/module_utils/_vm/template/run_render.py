@@ -44,7 +44,6 @@ class HypervisorChoice:
     The proofs are those that ``virt_node`` recorded; without a record of KVM see :meth:`use_probe`.
 
     :arg uri: connection URI set by the user, ``None`` for the drivers of this host.
-    :arg allow_emulation: whether ``auto`` may select ``qemu``.
     """
 
     def __init__(self, uri: str | None, facts_path: str, allow_emulation: bool = False) -> None:
@@ -183,7 +182,6 @@ def prepare(
     :arg store: returns the storage of the connection; called only for VMs with disks or a seed.
     :arg keep: targets whose volumes an adopted domain keeps.
     :arg seen: its domain as found, ``recreate`` the disks that may be created again, ``adopt`` those whose existing volumes may be used.
-    :arg settle: changes the rendered document of an adopted domain.
     :raises FootprintError: with the VM in the path; see :func:`render` and ``run_volumes.plan``.
     """
     steps = None
