@@ -78,10 +78,6 @@ def test_the_refusal_names_the_numbers():
     assert caught.value.path == "vms" and caught.value.hint
 
 
-def test_sufficient_capacity_is_accepted():
-    refuse_shortage("metal1", ())
-
-
 def test_demand_per_pool():
     vms = details({"ram": 1, "disks": [{"size": 1}, {"size": 2, "pool": "fast"}]}, {"ram": 1, "disks": [{"size": 4}]})
     assert pool_demand(vms, {}, "default") == {"default": 5 * GIB, "fast": 2 * GIB}

@@ -93,13 +93,6 @@ def test_not_confirmed(confirm):
         assert words in error.message
 
 
-def test_what_has_not_ended_is_waited_for():
-    plan = plan_removal("metal1", [], {}, POLICY)
-    assert "master (running)" in refusal("metal1", plan, POLICY, "metal1", ["master (running)"]).message
-    plan = plan_removal("metal1", [guest("c1", moved_to="metal3", state="shutdown")], THREE, POLICY)
-    assert "old copy of an unconfirmed move: c1 (now on metal3)" in refusal("metal1", plan, POLICY, "metal1", []).message
-
-
 def test_instances_of_the_cloud_are_refused_unless_they_are_left():
     one = guest("instance-00000001", id=None, cluster=None, origin=None, roles=(), instance="instance web of the project shop")
     plan = plan_removal("metal1", [one], {}, POLICY)

@@ -166,7 +166,7 @@ def test_details_protect_too(host):
     [
         (lambda host: host.journals.update(master="running"), "master \\(running\\)"),
         (lambda host: host.notes.update(u=away("arriving", "metal1", "m")), "the move of m \\(arriving\\)"),
-        (lambda host: host.notes.update({"uuid-c1": away("moved", "metal3", uuid="uuid-c1")}), "old copy of an unconfirmed move: c1"),
+        (lambda host: host.notes.update({"uuid-c1": away("moved", "metal3", uuid="uuid-c1")}), "old copy of an unconfirmed move: c1 \\(now on metal3\\)"),
         (lambda host: host.errors.update(c1="is protected."), "c1: is protected"),
     ],
 )

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Domain documents: added values, equality, metadata."""
+"""Domain documents: added values, equality."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import TemplateError
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain, xml_metadata
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_metadata import Ownership
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import nic_mac
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import parse_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.storage.model_storage import DiskSource
@@ -88,21 +87,6 @@ def test_order_of_attributes_and_white_space_do_not_count_order_of_elements_does
     one = xml_domain.canonical(xml_domain.parse("<a x='1' y='2'>\n  <b> t </b><c/>\n</a>"))
     assert one == xml_domain.canonical(xml_domain.parse("<a y='2' x='1'><b>t</b><c></c></a>"))
     assert one != xml_domain.canonical(xml_domain.parse("<a y='2' x='1'><c/><b>t</b></a>"))
-
-
-def test_ownership_is_read_back_beside_foreign_metadata() -> None:
-    document = xml_domain.parse(WHOLE.format("<metadata><x:x xmlns:x='urn:x'>theirs</x:x></metadata>"))
-    owned = Ownership("lab", "0", True, "vm_define", "<domain>\n  <name>&amp;</name>\n</domain>\n")
-    xml_metadata.attach(document, Ownership("lab", "0", False, "vm_define", "old"))
-    xml_metadata.attach(document, owned)
-    again = xml_domain.parse(xml_domain.text_of(document))
-    assert xml_metadata.read(again) == owned
-    assert len(again.findall("metadata")) == 1
-    assert again.find("metadata/{urn:x}x").text == "theirs"
-
-
-def test_a_foreign_domain_has_no_ownership() -> None:
-    assert xml_metadata.read(xml_domain.parse(WHOLE.format("<metadata/>"))) is None
 
 
 def test_disks_of_a_document() -> None:
