@@ -101,7 +101,6 @@ def secret(
     """Return the secret with a name; the first caller generates it.
 
     :arg permit: whether it may be generated; ``None`` for always.
-
     :arg decrypt: returns the decrypted content of a file that was encrypted with Ansible vault.
     :arg check_mode: write nothing. A missing secret is replaced by a placeholder that matches the recipe and is the same for all callers.
         The placeholder is derived from the name and is not secret.

@@ -43,7 +43,7 @@ def _inside(value: t.Any, *keys: str) -> dict[str, t.Any]:
 
 
 def local(path: t.Any) -> str:
-    """Return a path of the same controller."""
+    """Return a path of the same controller; another machine must not get the credentials."""
     if not isinstance(path, str) or not path.startswith("/") or path.startswith("//"):
         raise BackendError("a link of the BMC leads to another machine, or is missing.", "bmc.address", "Update the firmware of the BMC.")
     return path
