@@ -124,8 +124,8 @@ def test_a_yaml_file_that_cannot_be_parsed_is_masked_as_a_whole(monkeypatch):
 
 
 def test_values_below_a_secret_name_are_masked():
-    given_details = {"id": "a", "vnc_password": CANARY, "cpu_pin": "0-3", "keys": [{"a": CANARY}], "bmc": {"pass": "ab", "user": "root"}}
-    assert masked(given_details) == {"id": "a", "vnc_password": MASK, "cpu_pin": "0-3", "keys": [{"a": MASK}], "bmc": {"pass": MASK, "user": "root"}}
+    given_details = {"id": "a", "vnc_password": CANARY, "cpu_pin": "0-3", "keys": [{"a": CANARY}, CANARY], "bmc": {"pass": "ab", "user": "root"}}
+    assert masked(given_details) == {"id": "a", "vnc_password": MASK, "cpu_pin": "0-3", "keys": [{"a": MASK}, MASK], "bmc": {"pass": MASK, "user": "root"}}
     # what is shorter would be found in every other word
     assert secret_texts(given_details) == {CANARY}
 

@@ -9,9 +9,6 @@ import subprocess
 import sys
 import zipfile
 
-import pytest
-
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore, names
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import Journal
@@ -66,16 +63,6 @@ def test_a_store_keeps_job_and_journal_for_root_alone(tmp_path: pathlib.Path):
     assert names(tmp_path) == ["master"]
     assert store.tail(1)[0].endswith(" begins")
     assert (store.directory.stat().st_mode & 0o777, (store.directory / "job.json").stat().st_mode & 0o777) == (0o700, 0o600)
-
-
-def test_one_worker_at_a_time(tmp_path: pathlib.Path):
-    store = JournalStore("master", tmp_path)
-    with store.locked():
-        with pytest.raises(RefusedError):
-            with store.locked():
-                pass
-    with store.locked():
-        pass
 
 
 def test_the_kept_code_has_the_files_of_all_folders(tmp_path: pathlib.Path):

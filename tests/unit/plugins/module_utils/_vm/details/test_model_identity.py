@@ -15,6 +15,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.mode
 def test_identities_never_change() -> None:
     assert vm_uuid("lab", "controller3") == "dc1b51cf-e0b6-53d3-98ea-67069d4d3041"
     assert nic_mac("lab", "controller3", 0) == "52:54:00:c9:de:35"
+    assert nic_mac("lab", "a", "admin") == "52:54:00:1a:6c:86"
 
 
 def test_a_number_and_its_text_are_the_same_id() -> None:
