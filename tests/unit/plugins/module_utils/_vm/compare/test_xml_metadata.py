@@ -22,7 +22,7 @@ DOCUMENT = "<domain><name>a</name><metadata><x:y xmlns:x='urn:x'>z</x:y></metada
 @pytest.mark.parametrize("ownership", [PLAIN, FULL, PLAIN._replace(echo={})], ids=["plain", "full", "no echo"])
 def test_there_and_back(ownership: Ownership) -> None:
     document = xml_domain.parse(DOCUMENT)
-    xml_metadata.attach(document, ownership)
+    xml_metadata.attach(document, PLAIN._replace(applied="old"))
     xml_metadata.attach(document, ownership)
     again = xml_domain.parse(xml_domain.text_of(document))
     assert xml_metadata.read(again) == ownership
