@@ -92,14 +92,16 @@ class Messages:
             # the client may have been stopped before a member accepted the queue
             return 0
         there: set[int] = set()
+        # one that is ended has taken messages whose numbers nobody has read
+        enough = 120 + len(self.confirmed()) / 20
 
         def taken() -> bool:
             with open(self.lab.state / "amqp-client.log", "ab") as log:
-                done = subprocess.run(self._run("consume"), env=self._environment(), stdout=subprocess.PIPE, stderr=log, check=False, timeout=120)
+                done = subprocess.run(self._run("consume"), env=self._environment(), stdout=subprocess.PIPE, stderr=log, check=False, timeout=enough)
             there.update(int(line) for line in done.stdout.split())
             return done.returncode == 0
 
-        eventually("the messages are consumed", taken, 120)
+        eventually("the messages are consumed", taken, enough)
         return len(set(self.confirmed()) - there)
 
 
