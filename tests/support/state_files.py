@@ -31,6 +31,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._host.settings.i
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import io_blocks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.io_vm_guard import VmGuard
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_state
+from ansible_collections.reduced.footprint.plugins.module_utils._monitoring import run_state_metrics
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_replacement
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_journal import MoveJournal
@@ -90,6 +91,10 @@ NODE = NodeRequest(name="metal1", cluster="lab", roles=["virt"], vms=[], pool_pa
 PROOF = (True, "a guest reached long mode", None)
 MOUNTS = "36 25 0:32 / /srv/pool rw - ext4 /dev/sdb1 rw\n"
 LISTS = [{"name": "galera", "served": ["192.0.2.11"], "rules": [{"ports": ["3306"], "allowed": ["192.0.2.0/24"]}], "units": ["mariadb.service"]}]
+METRICS = {
+    "server": True, "services": ["galera"], "cloud": False, "probes": {"web": {"port": 80}}, "cluster": "lab", "environment": "lab",
+    "votes": {"galera": 3}, "directory": "/var/lib/prometheus/node-exporter",
+}  # fmt: skip
 BACKUP = Backup(
     *("lab-20261122T021500Z", "lab-20261122T021500Z.mbs.zst", "lab", "c2", "20261122T021500Z", "10.11.6-MariaDB", "zstd"),
     hashlib.sha256(b"").hexdigest(),
@@ -197,6 +202,7 @@ def write_all(home: pathlib.Path) -> None:
     _text(home, "domain_metadata", etree.tostring(document, encoding="unicode"))
     _host(home, work)
     _text(home, "backup", BACKUP.note())
+    _text(home, "state_metrics", run_state_metrics.request(METRICS))
     _text(home, "allow_list", run_allow_list._files(parse_allow_lists(LISTS))[0].content)  # pylint: disable=protected-access
     _text(home, "maintenance", json.dumps(maintenance()["journal"], indent=4, sort_keys=True) + "\n")
     _text(home, "rolling_restart", json.dumps(rolling().as_dict()["journal"], indent=4, sort_keys=True) + "\n")

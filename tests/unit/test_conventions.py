@@ -23,7 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLUGINS = "ansible_collections.reduced.footprint.plugins"
 MODULES = sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("[a-z]*.py"))
 #: QEMU's name; a live migration pauses a guest for less than a second
-SECONDS_UNDER_OTHER_NAMES = ("max_downtime",)
+SECONDS_UNDER_OTHER_NAMES = ("cutover_window", "max_downtime", "max_pause")
 #: VM details and servers contain keys of the user's own
 FREE_KEYS = ("vms", "servers", "wanted")
 

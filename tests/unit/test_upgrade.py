@@ -26,6 +26,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._metal import pl
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.disks import io_blocks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.io_vm_guard import VmGuard
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source import io_state
+from ansible_collections.reduced.footprint.plugins.module_utils._monitoring import plan_gatherers, run_gather_metrics
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_store import MoveStore
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_replacement import parse_replacement
 from ansible_collections.reduced.footprint.plugins.module_utils._network import io_deadman, io_trial
@@ -168,6 +169,13 @@ def allow_list(home: pathlib.Path, text: bytes) -> t.Any:
     return run_allow_list._refuse_newer(path, {path: PathFound("root", "root", 0o600, 0.0, text.decode())})
 
 
+def state_metrics(home: pathlib.Path, text: bytes) -> t.Any:
+    asked: list[t.Any] = []
+    with mock.patch.object(run_gather_metrics.io_files, "write_atomic"):
+        run_gather_metrics.run(plan_gatherers.SERVICES, place(text, home / "state_metrics.json"), lambda asking: asked.append(asking) or {})
+    return asked
+
+
 def rolling(home: pathlib.Path, text: bytes) -> t.Any:
     looks = {name: look(name == "c1") for name in state_files.CONTROLLERS}
     found = rolling_restart(looks, {"galera": state_files.CONTROLLERS}, "restart", "galera", text.decode())
@@ -234,6 +242,7 @@ READERS: t.Mapping[str, tuple[t.Any, ...]] = {
     "network_trial": (network_trial, True),
     "write_probe": (write_probe, ("192.0.2.20", 3306)),
     "allow_list": (allow_list, None),
+    "state_metrics": (state_metrics, [plan_gatherers.questions(state_files.METRICS, plan_gatherers.SERVICES)]),
     "backup": (lambda home, text: parse_note(text.decode(), "a file"), state_files.BACKUP),
     "maintenance": (maintenance, (True, [{"name": "c1", "action": "stop", "destination": "", "id": "", "cluster": ""}])),
     "controlplane_run": (controlplane_run, state_files.RUN),

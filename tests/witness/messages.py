@@ -92,7 +92,7 @@ class Messages:
             # the client may have been stopped before a member accepted the queue
             return 0
         there: set[int] = set()
-        # one that is ended has taken messages whose numbers nobody has read
+        # one that is ended has taken messages whose numbers are lost
         enough = 120 + len(self.confirmed()) / 20
 
         def taken() -> bool:

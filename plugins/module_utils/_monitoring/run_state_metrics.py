@@ -18,6 +18,11 @@ from ansible_collections.reduced.footprint.plugins.module_utils._service import 
 _KEYS = ("server", "services", "cloud", "probes", "cluster", "environment", "votes", "directory")
 
 
+def request(given: t.Mapping[str, t.Any]) -> str:
+    """Return the file that the timers read."""
+    return json.dumps(model_schema.STATE_METRICS.mark({key: given[key] for key in _KEYS}), indent=1, sort_keys=True) + "\n"
+
+
 def apply(given: t.Mapping[str, t.Any], *, check_mode: bool, host: t.Any = None) -> dict[str, t.Any]:
     """Install and start the timers.
 
@@ -28,10 +33,9 @@ def apply(given: t.Mapping[str, t.Any], *, check_mode: bool, host: t.Any = None)
         if seconds < 1:
             raise model_errors.InputError(f"{seconds} is not a number of seconds above 0.", f"{gatherer}_seconds", "Use 20, for example.")
     code = io_units.code_path() if check_mode else io_units.keep_code()
-    request = json.dumps(model_schema.STATE_METRICS.mark({key: given[key] for key in _KEYS}), indent=1, sort_keys=True) + "\n"
     texts = plan_gatherers.units(intervals, str(code), sys.executable, given["slice"])
     # probes may contain passwords
-    files = [{"path": str(run_gather_metrics.REQUEST), "content": request, "mode": "0600"}]
+    files = [{"path": str(run_gather_metrics.REQUEST), "content": request(given), "mode": "0600"}]
     files += [{"path": str(io_units.UNITS / name), "content": text} for name, text in texts.items()]
     timers = [name for name in texts if name.endswith(".timer")]
     units = [{"name": name, "enabled": True, "started": True, "restart_after": [str(io_units.UNITS / name)]} for name in timers]

@@ -19,7 +19,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request
 # seconds between two updates of the copy, and between two rehearsals
 _UPDATE, _REHEARSE = 900.0, 86400.0
 _TICK = 5.0
-# an update adds two passes, also when it goes on for days
+# an update adds two passes, also in a wait of days
 _PASSES = 20
 
 
