@@ -24,7 +24,7 @@ TYPES = {
     "meta": {".txt", ".yml"},
     "playbooks": {".j2", ".yml"},
     "plugins": {".asm", ".py"},
-    "roles": {".j2", ".md", ".py", ".yml"},
+    "roles": {".j2", ".md", ".py", ".rules", ".yml"},
 }
 #: Bytes; the largest files are pictures.
 LARGEST = 400_000
