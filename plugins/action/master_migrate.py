@@ -15,7 +15,8 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import MigrationFailed, progress_line, still_running, summary, waits
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import MigrationFailed, progress_line, still_running, summary
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import waits_until
 
 _MODULE = "reduced.footprint.master_migrate"
 _INFO = "reduced.footprint.master_migrate_info"
@@ -74,7 +75,7 @@ class ActionModule(ActionBase):
             if not answer.get("migrations"):
                 return {"failed": True, **FootprintError(f"The migration {name} does not exist on its host any more.").as_result()}
             migration = answer["migrations"][0]
-            if not migration["active"] or waits(migration):
+            if not migration["active"] or waits_until(migration):
                 for line in summary(migration):
                     last = _show(line, "")
                 return {"migration": migration}
@@ -87,7 +88,7 @@ def _result(migration: dict[str, t.Any], good: t.Container[str]) -> dict[str, t.
     """Return the part of the result that is known at the end only."""
     log = migration.pop("log", [])
     active = migration.pop("active", False)
-    if migration["state"] in good or (active and waits(migration)):
+    if migration["state"] in good or (active and waits_until(migration)):
         return {"migration": migration, "summary": summary(migration)}
     return {"failed": True, **MigrationFailed(migration, log).as_result()}
 

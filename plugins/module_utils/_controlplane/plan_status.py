@@ -13,6 +13,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._controlplane im
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status_line import Line
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import size_text
 from ansible_collections.reduced.footprint.plugins.module_utils._placement.report.plan_availability import Availability, grade_availability
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import waits_until
 
 _STARTED = "started"
 _RUNS = 3
@@ -246,8 +247,11 @@ def _migration(seen: t.Mapping[str, t.Any]) -> Line:
         return Line(topic, True, f"stopped by stop_after in phase {seen.get('phase')} on {seen['host']}: the source serves", note=True)
     if seen.get("state") == "rolled_back":
         return Line(topic, True, f"rolled back: the source serves ({seen.get('reason') or 'on request'})")
-    until = (seen.get("progress") or {}).get("cutover_at")
-    if until and seen.get("state") == "running":
+    until = waits_until(seen)
+    if until and seen["progress"].get("problem"):
+        text = f"the copy on {seen['host']}, which waits until {until}, cannot be updated: {seen['progress']['problem']}"
+        return Line(topic, False, text, state=plan_controlplane.DEGRADED)
+    if until:
         return Line(topic, True, f"the copy is kept up to date on {seen['host']}; the source serves until {until}", note=True)
     text = f"{seen.get('state')} in phase {seen.get('phase')} on {seen['host']}"
     if seen.get("state") == "running":

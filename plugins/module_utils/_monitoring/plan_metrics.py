@@ -9,6 +9,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import model_time
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import waits_until
 
 #: Metric → its help. All are gauges.
 HELP: t.Mapping[str, str] = {
@@ -171,9 +172,9 @@ def _job(kind: str, name: str, state: str) -> Sample:
     return Sample("unfinished_job", 1, {"kind": kind, "job": name, "state": state})
 
 
-def _waits(migration: t.Mapping[str, t.Any]) -> bool:
-    """Return whether a migration waits for the time that the operator has chosen."""
-    return migration["state"] == "running" and "cutover_at" in (migration.get("progress") or {})
+def _ends_by_itself(migration: t.Mapping[str, t.Any]) -> bool:
+    """Return whether a migration has ended, or waits for the time that the operator has chosen, with a copy that can be updated."""
+    return migration["state"] in _DONE or bool(waits_until(migration) and not migration["progress"].get("problem"))
 
 
 _SERVICES = {"galera": _galera, "rabbitmq": _rabbitmq, "load_balancer": _load_balancer, "witness": _witness}
@@ -185,7 +186,7 @@ _PARTS: t.Mapping[str, t.Callable[[t.Any], t.Iterable[Sample]]] = {
     "probes": lambda problems: [Sample("probe_healthy", not problem, {"probe": name}) for name, problem in problems.items()],
     "vms": _vms,
     "standbys": _standbys,
-    "migrations": lambda jobs: [_job("migration", one["name"], one["state"]) for one in jobs if one["state"] not in _DONE and not _waits(one)],
+    "migrations": lambda jobs: [_job("migration", one["name"], one["state"]) for one in jobs if not _ends_by_itself(one)],
     "moves": lambda jobs: [_job("move", one["name"], one["state"]) for one in jobs],
     "run": lambda run: [_job("run", str(run.get("playbook") or "unknown"), "running")] if run else [],
     "keys": lambda keys: [Sample("one_time_key_left_seconds", key["left_seconds"], {"key": key["name"]}) for key in keys if key["left_seconds"] is not None],

@@ -124,6 +124,14 @@ class Journal:
             raise FootprintError(f"The journal of the {cls.WHAT} in {place} cannot be read: {error}.", hint=model_schema.HINT) from error
 
 
+def waits_until(migration: t.Mapping[str, t.Any]) -> str | None:
+    """Return the time at which the pause of a migration begins, whose copy is kept up to date until then; ``None`` if it does not wait.
+
+    :arg migration: as :func:`report` returns it, or the values of a journal.
+    """
+    return (migration.get("progress") or {}).get("cutover_at") if migration.get("state") == "running" else None
+
+
 def report(journal: Journal) -> dict[str, t.Any]:
     """Return the report of a migration, as modules return it; times are timestamps."""
     names = ("name", "state", "phase", "attempt", "started", "ended", "passes", "progress", "bytes", "verified", "reason", "problems", "warnings")

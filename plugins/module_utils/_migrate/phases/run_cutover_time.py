@@ -34,34 +34,38 @@ def wait(context: Context, rehearse: t.Callable[[], None], now: t.Callable[[], f
     left = signal.setitimer(signal.ITIMER_REAL, 0)[0]
     context.log(f"waits until {utc(at)} to begin the pause")
     updated = rehearsed = now()
-    _report(context, at)
+    _report(context, at, None)
     while now() < at:
         sleep(min(_TICK, max(0.0, at - now())))
         if _UPDATE <= now() - updated and now() < at:
-            _update(context)
+            problem = _update(context)
             if now() - rehearsed >= _REHEARSE and now() < at:
                 rehearse()
                 rehearsed = now()
             updated = now()
-            _report(context, at)
+            _report(context, at, problem)
             context.mirror()
     signal.setitimer(signal.ITIMER_REAL, left)
 
 
-def _report(context: Context, at: float) -> None:
-    context.journal.progress = {"phase": context.journal.phase, "step": f"waiting until {utc(at)}", "cutover_at": utc(at)}
+def _report(context: Context, at: float, problem: str | None) -> None:
+    progress = {"phase": context.journal.phase, "step": f"waiting until {utc(at)}", "cutover_at": utc(at)}
+    context.journal.progress = {**progress, "problem": problem} if problem else progress
     context.save()
 
 
-def _update(context: Context) -> None:
-    """Update the copy; a source that does not answer now may do so before the pause."""
+def _update(context: Context) -> str | None:
+    """Update the copy; returns why that failed. A source that does not answer now may do so before the pause."""
+    problem = None
     try:
         run_verify.catch_up(context)
     except FootprintError as error:
         if context.journal.facts.get("spoilt"):
             raise
         context.log(f"the copy was not updated, which is tried again: {error.message}")
+        problem = error.message
     del context.journal.passes[1:-_PASSES]
+    return problem
 
 
 def check(context: Context, now: t.Callable[[], float] = time.time) -> None:

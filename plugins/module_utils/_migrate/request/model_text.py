@@ -10,6 +10,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import FootprintError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import size_text
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import waits_until
 
 Report = t.Mapping[str, t.Any]
 
@@ -40,11 +41,6 @@ def progress_line(migration: Report) -> str:
     return ", ".join(parts)
 
 
-def waits(migration: Report) -> bool:
-    """Return whether the copy is ready, and kept up to date until the time of the pause."""
-    return migration["state"] == "running" and "cutover_at" in (migration.get("progress") or {})
-
-
 def duration(seconds: float) -> str:
     """Format seconds, e.g. ``1 min 22 s``."""
     whole = round(seconds)
@@ -73,7 +69,9 @@ def summary(migration: Report) -> list[str]:
     rehearsal = migration.get("rehearsal") or {}
     if rehearsal.get("passed"):
         lines.append(f"rehearsal: passed in {duration(rehearsal.get('seconds', 0))}")
-    if waits(migration):
+    if waits_until(migration):
+        problem = migration["progress"].get("problem")
+        lines += [f"the last update failed, which is tried again: {problem}"] if problem else []
         lines.append("to begin earlier or later, run again with another cutover_at; rollback_master ends it")
     if state == "done":
         parked = (migration.get("source") or {}).get("temporary_address")
@@ -92,10 +90,11 @@ def _outcome(migration: Report) -> str:
         return f"{name}: the source serves as before"
     if state == "retired":
         return f"{name} serves from a VM of {host}; its source is shut down"
-    if waits(migration):
+    until = waits_until(migration)
+    if until:
         predicted = migration.get("predicted_downtime_seconds")
         expected = f", predicted downtime {duration(predicted)}" if predicted is not None else ""
-        return f"{name}: the copy is kept up to date; the source serves until {migration['progress']['cutover_at']}{expected}"
+        return f"{name}: the copy is kept up to date; the source serves until {until}{expected}"
     return f"{name}: {state} at {migration['phase']}"
 
 

@@ -24,14 +24,14 @@ from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases 
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases.run_context import layout_of, vm_details
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_hooks import Hook, parse_hooks
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import STOP_AFTER, MigrationSpec, parse_spec
-from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import MigrationFailed, still_running, summary, waits
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import MigrationFailed, still_running, summary
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request import plan_preflight
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.run_look import described
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_handover import AGAIN
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.source.model_units import holds_everything
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_remote_source, io_units, model_one_time_key, model_problem, run_jobs
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_journal import JournalStore
-from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PHASES, Journal
+from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_journal import PHASES, Journal, waits_until
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING, MOVING
@@ -183,7 +183,7 @@ def _ensure_started(store: JournalStore, journal: Journal | None, given: t.Mappi
 
 def _is_postponed(journal: Journal, before: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> bool:
     """Return whether the worker waits for another time than the requested one. A request without a time is content with that of the worker."""
-    return bool(given.get("cutover_at")) and waits(vars(journal)) and any(before.get(key) != given.get(key) for key in _TIMES)
+    return bool(given.get("cutover_at") and waits_until(vars(journal))) and any(before.get(key) != given.get(key) for key in _TIMES)
 
 
 def _refuse_time(spec: MigrationSpec, journal: Journal | None) -> None:
@@ -356,12 +356,12 @@ def _outcome(store: JournalStore, params: t.Mapping[str, t.Any], good: t.Contain
     :arg good: states of the journal that are a success.
     """
     unit = io_units.unit_name(store.name)
-    if not run_jobs.ended(unit, params, lambda: waits(vars(store.read() or Journal(name=store.name)))):
+    if not run_jobs.ended(unit, params, lambda: bool(waits_until(vars(store.read() or Journal(name=store.name))))):
         raise still_running(store.name)
     journal = store.read() or Journal(name=store.name)
     result = {"changed": True, "migration": described(journal)}
     if params.get("wait", True):
-        if journal.state not in good and not (waits(result["migration"]) and io_units.unit_active(unit)):
+        if journal.state not in good and not (waits_until(result["migration"]) and io_units.unit_active(unit)):
             raise MigrationFailed(result["migration"], store.tail(5))
         result["summary"] = summary(result["migration"])
     return result

@@ -187,6 +187,13 @@ def test_a_migration_that_ended_as_requested_is_no_failure(seen: dict[str, t.Any
     assert report["ok"] and line in report["lines"]
 
 
+def test_a_copy_that_cannot_be_updated_until_the_pause_is_reported() -> None:
+    seen = {"name": "m", "state": "running", "phase": "rehearse", "host": "metal1", "progress": {"cutover_at": "2026-12-24T01:00:00Z", "problem": "no route"}}
+    report = build_status(breakage("migrations", value=[seen]))
+    assert report["state"] == "degraded"
+    assert any("which waits until 2026-12-24T01:00:00Z, cannot be updated: no route" in line for line in report["lines"])
+
+
 def test_a_migration_that_runs_is_no_failure() -> None:
     report = build_status(breakage("migrations", value=[{"name": "m", "state": "running", "phase": "cutover", "host": "metal1"}]))
     assert (report["ok"], report["state"]) == (True, "wip")

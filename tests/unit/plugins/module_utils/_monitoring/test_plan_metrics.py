@@ -93,6 +93,12 @@ def test_the_database(parts: dict[str, t.Any], expected: list[str]) -> None:
         [{"name": "m", "state": state, "progress": {"cutover_at": "2026-12-24T01:00:00Z"}} for state in ("running", "interrupted")],
         ['unfinished_job{job="m",kind="migration",state="interrupted"} 1'],
     ),
+    # nor does one whose source has not answered since
+    (
+        "migrations",
+        [{"name": "m", "state": "running", "progress": {"cutover_at": "2026-12-24T01:00:00Z", "problem": "no route"}}],
+        ['unfinished_job{job="m",kind="migration",state="running"} 1'],
+    ),
     ("moves", [{"name": "v", "state": "moving"}], ['unfinished_job{job="v",kind="move",state="moving"} 1']),
     ("run", {"playbook": "rolling_restart"}, ['unfinished_job{job="rolling_restart",kind="run",state="running"} 1']),
     ("run", {}, []),

@@ -71,6 +71,7 @@ def test_a_source_that_is_off_for_a_while_ends_nothing(monkeypatch: pytest.Monke
     world.fail = BackendError("no route")
     world.wait()
     assert len(world.times("update")) == 3 and any("no route" in line for line in world.logged)
+    assert world.context.journal.progress["problem"] == "no route"
     # a copy with a lost write is not updated, but created again by the next run
     world = World(monkeypatch, START + 3600)
     world.fail, world.context.journal.facts["spoilt"] = BackendError("lost"), True

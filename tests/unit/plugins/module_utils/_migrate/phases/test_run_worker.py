@@ -31,7 +31,6 @@ class FakeSource:
     address = "192.0.2.2"
     identity = Identity()
     state = SERVING
-
     kept = None
 
     def ask(self, command, given=None, timeout=0):
@@ -212,10 +211,11 @@ def test_a_copy_that_lay_is_caught_up_with(world, monkeypatch):
     assert "precopy" in world.done
 
 
-def test_work_before_the_pause_ends_with_its_time(world, monkeypatch):
-    world.more = {"preparation_timeout": 1}
-    monkeypatch.setitem(run_worker._BEFORE, "precopy", lambda context: signal.pause() or signal.pause())
-    with pytest.raises(RefusedError, match="preparation_timeout"):
+@pytest.mark.parametrize(("option", "value"), [("preparation_timeout", 1), ("max_pause", 60)])
+def test_work_before_the_pause_ends_with_its_time(world, monkeypatch, option, value):
+    world.more = {option: value}
+    monkeypatch.setitem(run_worker._BEFORE, "precopy", lambda context: context.spec.preparation_timeout and (signal.pause() or signal.pause()))
+    with pytest.raises(RefusedError, match=option):
         world.run()
     assert world.source.state == SERVING and not set(PAUSE) & set(world.done)
     assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL and signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
