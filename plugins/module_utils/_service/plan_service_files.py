@@ -56,7 +56,8 @@ class Plan:
         for verb, names in (("unmask", self.unmask), ("enable", self.enable), ("disable", self.disable), ("stop", self.stop), ("start", self.start),
                             ("restart", self.restart), ("reload", self.reload)):  # fmt: skip
             lines += [f"{verb} {name}" for name in names]
-        return lines
+        # left by a run that was interrupted after it had written the file of a unit
+        return lines + (["read the files of the units"] if self.read_units and not _any_of_units(self.writes) else [])
 
 
 def plan_files(config: ServiceConfig, found: t.Mapping[str, PathFound]) -> tuple[tuple[Folder, ...], tuple[ConfigFile, ...], tuple[ConfigFile, ...]]:
@@ -110,8 +111,12 @@ def plan(
             needs[unit.name] = need
             if unit.act and unit.started is not False:
                 lists[need].append(unit.name)
-    read = any(file.path.startswith(_UNIT_FOLDER) for file in writes) or any(units[name].unread for name in units)
+    read = _any_of_units(writes) or any(seen.unread for seen in units.values())
     return Plan(folders, writes, settings, read, **{verb: tuple(names) for verb, names in lists.items()}, needs=needs)
+
+
+def _any_of_units(files: t.Iterable[ConfigFile]) -> bool:
+    return any(file.path.startswith(_UNIT_FOLDER) for file in files)
 
 
 def _need(unit: ServiceUnit, seen: UnitFound, times: t.Mapping[str, float], unwritten: t.AbstractSet[str]) -> str:

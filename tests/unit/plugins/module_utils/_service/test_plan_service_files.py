@@ -94,9 +94,14 @@ def test_a_new_folder_is_as_one_of_its_files_asks_for(order):
     assert [(folder.path, folder.group, folder.mode) for folder in made] == [("/etc/x", "x", 0o750)]
 
 
-def test_units_that_systemd_has_not_read_are_read():
-    unread = UnitFound(known=True, active=True, enabled=True, started=100, settled=100, unread=True)
-    assert plan(CONFIG, THERE, {"x.service": unread}, TIMES).read_units
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_units_that_systemd_has_not_read_are_read(check_mode):
+    units = {"x.service": UnitFound(known=True, active=True, enabled=True, started=100, settled=100, unread=True)}
+    found = plan(CONFIG, THERE, units, TIMES, check_mode)
+    assert found.read_units and found.actions == ["read the files of the units"]
+    # part of writing one
+    written = plan(CONFIG, {**THERE, DROP: THERE[CFG]}, units, TIMES, check_mode)
+    assert written.read_units and f"write {DROP}" in written.actions and "read the files of the units" not in written.actions
 
 
 @pytest.mark.parametrize(
