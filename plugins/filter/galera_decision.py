@@ -22,6 +22,7 @@ description:
     that the newest member lacks, and all of a member whose data has no position.
   - With V(backup_member), of the members that are Primary and Synced the one with the fewest clients, so not the one that receives the writes; at a tie
     the last. Fails if no member is ready.
+  - With V(differences), what a run has to do with a cluster or to report about it, as lines of text.
   - With V(tls), a new cluster uses TLS, an existing one keeps its setting, and the operator's setting takes precedence. A running cluster passes through a
     stage in which its members use both, because those that use TLS only cannot connect to those that use plain text only.
 positional: decision, force, witnesses
@@ -36,16 +37,18 @@ options:
     description: The decision.
     type: str
     required: true
-    choices: [backup_member, start, tls]
+    choices: [backup_member, differences, start, tls]
   force:
     description:
-      - With V(backup_member) the member that the operator named, with V(tls) the operator's setting.
+      - With V(backup_member) the member that the operator named, with V(differences) and V(tls) the operator's setting.
       - With V(start), name of the member to start from, although others do not answer, cannot be read, or have databases that it lacks. If there is a Primary
         Component, a member of it, and only databases that joining would wipe are overruled.
     type: raw
   witnesses:
-    description: With V(start), each witness with its service V(witness) of M(reduced.footprint.controlplane_info), or nothing for one that does not answer.
-    type: dict
+    description:
+      - With V(start), each witness with its service V(witness) of M(reduced.footprint.controlplane_info), or nothing for one that does not answer.
+      - With V(differences), their names.
+    type: raw
     default: {}
 """
 
@@ -95,5 +98,9 @@ def _running(seen: t.Mapping[str, t.Any]) -> bool:
 
 
 FilterModule = decision_module(
-    "galera_decision", backup_member=imported("_galera.plan_backup", "choose_member"), start=start, tls=imported("_galera.plan_tls", "decide")
+    "galera_decision",
+    backup_member=imported("_galera.plan_backup", "choose_member"),
+    differences=imported("_galera.plan_differences", "differences"),
+    start=start,
+    tls=imported("_galera.plan_tls", "decide"),
 )

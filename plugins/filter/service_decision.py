@@ -28,11 +28,12 @@ options:
   decision:
     description:
       - V(fetched_from) lists the members from which backups are fetched, V(keystone_keys) finds the member whose Fernet keys the others get, V(ovn_database)
-        the members that create or join the databases, V(rabbitmq) the member that must start first, V(same_authority) compares two certificate authorities,
-        V(settled) lists the services of OpenStack for which nothing is left to do.
+        the members that create or join the databases, V(rabbitmq) the member that must start first, V(rabbitmq_differences) lists what a run has to do with
+        its cluster or to report about it, V(same_authority) compares two certificate authorities, V(settled) lists the services for which nothing is left
+        to do.
     type: str
     required: true
-    choices: [fetched_from, keystone_keys, ovn_database, rabbitmq, same_authority, settled]
+    choices: [fetched_from, keystone_keys, ovn_database, rabbitmq, rabbitmq_differences, same_authority, settled]
 """
 
 EXAMPLES = r"""
@@ -103,6 +104,7 @@ FilterModule = decision_module(
     keystone_keys=keystone_keys,
     ovn_database=ovn_database,
     rabbitmq=rabbitmq,
+    rabbitmq_differences=imported("_rabbitmq.plan_rabbitmq", "differences"),
     same_authority=imported("_certificate.run_certificate", "same_authority"),
     settled=imported("_service.plan_settled", "settled"),
 )

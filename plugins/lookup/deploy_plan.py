@@ -67,8 +67,8 @@ _raw:
     - One mapping with C(steps), C(hosts) (all hosts of the steps), C(memory) (host → C(needed) in MiB and C(shares) as text), C(listed) (the
       services that have allow-lists) and C(units) (the systemd units of all services).
     - Each step has C(name), C(service), C(role), C(hosts), C(tasks_from), C(once), C(marker) (file name that marks a one-time
-      step as done), C(check) (whether the role has a tasks file C(check)) and C(compared) (whether it is a service of OpenStack that can be compared
-      with what it needs together with the others).
+      step as done), C(check) (whether the role has a tasks file C(check)) and C(compared) (V(openstack) or V(base) if its role can compare
+      what it needs together with the others of this kind).
   type: list
   elements: dict
 """

@@ -192,8 +192,89 @@ class _Healthy(http.server.BaseHTTPRequestHandler):
         """Write nothing."""
 
 
+@pytest.fixture(name="healthy")
+def fixture_healthy() -> t.Iterator[int]:
+    """Answer requests that ask whether a service is healthy; return the port."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Healthy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+
+
+MEMBER: dict[str, t.Any] = {
+    "unit": "active", "running": True, "primary": True, "ready": True, "cluster_uuid": "a", "tls": "off", "tls_written": "off", "databases": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "settled"),
+    [
+        ({}, "galera memcached"),
+        # on one member of three: a file or unit, an account, its own state, no answer, a package
+        ({"service_files metal2 check": {"actions": ["start memcached.service"]}}, ""),
+        ({"galera_schema metal2 check": {"actions": ["create the user app@%"]}}, ""),
+        ({"galera_info metal2": {"galera": {**MEMBER, "ready": False}}}, "memcached"),
+        ({"galera_info metal2": {"failed": True, "msg": "no answer"}, "controlplane_info metal2": {"failed": True, "msg": "no answer"}}, ""),
+        ({"packages": {"memcached": "1"}}, "memcached"),
+        ({"account": "footprint-missing"}, "memcached"),
+        ({"port": 1}, "memcached"),
+    ],
+)
+def test_one_call_compares_the_services_below_openstack(tmp_path: pathlib.Path, healthy: int, changes: dict[str, t.Any], settled: str) -> None:
+    control = ControlNode(tmp_path, "galera_info", "galera_schema", "service_files", "controlplane_info")
+    packages = yaml.safe_load((ROOT / "roles/galera/vars/Debian.yml").read_text("utf-8"))["__galera_packages"]
+    hosts = {"metal1": "192.0.2.11", "metal2": "192.0.2.12", "metal3": "192.0.2.13"}
+    for host, address in hosts.items():
+        there = dict.fromkeys([*packages, "memcached"], "1")
+        found = changes.get("packages", there) if host == "metal2" else there
+        control.more[host] = {**HERE, "ansible_host": address, "galera_address": "127.0.0.1", "__packages_there": found}
+        control.answers[f"galera_info {host}"] = {"galera": MEMBER}
+        control.answers.update({f"{name} {host} check": {"changed": False, "actions": []} for name in ("galera_schema", "service_files")})
+        control.answers[f"controlplane_info {host}"] = {"controlplane": {"services": {"memcached": {"problems": [], "facts": {"version": "1"}}}}}
+    control.answers.update({name: answer for name, answer in changes.items() if " " in name})
+    steps = [{"name": name, "service": name, "role": f"reduced.footprint.{name}", "hosts": list(hosts), "compared": "base"} for name in ("galera", "memcached")]
+    given = {"galera_group": "virt", "memcached_group": "virt", "galera_tls": False, "__deploy_plan": {"steps": steps}}
+    given["galera_check_port"] = changes.get("port", healthy)
+    tasks = [
+        {"ansible.builtin.include_tasks": str(ROOT / "playbooks/tasks/deploy_settled_base.yml")},
+        {"ansible.builtin.debug": {"msg": "settled: {{ __deploy_settled_base | sort | join(' ') }}."}},
+    ]
+    # an account that this machine has as well
+    code, output = control.play(tasks, "virt", "-e", f"__galera_account={changes.get('account', 'nobody')}", **given)
+    assert code == 0 and output.count(f"settled: {settled}.") == 3 and "changed=0" in output, output
+    calls = control.calls()
+    assert not [call for call in calls if not call["check"] and call["name"] not in ("galera_info", "controlplane_info")]
+    assert {call["name"] for call in calls} >= {"galera_info", "galera_schema", "service_files"} and len(control.calls("service_files")) == 3
+    units = {unit["name"] for unit in control.calls("service_files")[0]["arguments"]["units"]}
+    assert units >= {"mariadb.service", "footprint-galera-guard.service", "memcached.service"}
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "named"),
+    # without the packages, the deployment must still write the names
+    [({}, True, True), ({"__packages_there": {}}, False, False), ({"rabbitmq_force_boot": "metal2"}, False, True)],
+)
+def test_a_broker_that_is_incomplete_or_forced_is_left_to_its_deployment(
+    tmp_path: pathlib.Path, given: dict[str, t.Any], wanted: bool, named: bool
+) -> None:
+    control = ControlNode(tmp_path, "rabbitmq_info", "rabbitmq_schema")
+    seen = {"tls": "off", "members": ["rabbit@metal2"], "alive": True, "problems": [], "unresolved": [], "cookie": "same"}
+    control.answers = {"rabbitmq_info metal2": {"rabbitmq": seen}, "rabbitmq_schema metal2 check": {"actions": []}}
+    there = dict.fromkeys(yaml.safe_load((ROOT / "roles/rabbitmq/vars/Debian.yml").read_text("utf-8"))["__rabbitmq_packages"], "1")
+    # without its block, this machine's /etc/hosts is not changed
+    control.more["metal2"] = {**HERE, "ansible_host": "192.0.2.12", "__packages_there": there, "rabbitmq_manage_hosts": False, "rabbitmq_tls": False, **given}
+    tasks = [
+        {"ansible.builtin.include_role": {"name": "reduced.footprint.rabbitmq", "tasks_from": "wanted"}},
+        {"ansible.builtin.debug": {"msg": "wanted={{ __rabbitmq_needed | length > 0 }} named={{ __rabbitmq_hosts_block is defined }}."}},
+    ]
+    code, output = control.play(tasks, "metal2", rabbitmq_group="virt")
+    assert code == 0 and f"wanted={wanted} named={named}." in output and "changed=0" in output, output
+    assert len(control.calls()) == 2 * named
+
+
 @pytest.mark.parametrize("fixes", [[], ["set the mode of /etc/keystone/fernet-keys/0 to 0600"]], ids=["same", "another mode"])
-def test_what_deploys_keystone_without_differences(tmp_path: pathlib.Path, fixes: list[str]) -> None:
+def test_what_deploys_keystone_without_differences(tmp_path: pathlib.Path, healthy: int, fixes: list[str]) -> None:
     control = ControlNode(tmp_path, "galera_info", "galera_schema", "keystone_keys_info", "keystone_keys", "keystone_bootstrap", "service_files")
     repository = {"fingerprints": {"0": "a", "1": "b"}, "primary": 1, "finished": True, "contents": {"0": "A", "1": "B"}}
     for host in ("metal1", "metal2"):
@@ -203,11 +284,9 @@ def test_what_deploys_keystone_without_differences(tmp_path: pathlib.Path, fixes
     control.answers["galera_info metal1"] = {"galera": {"running": True, "standalone": False, "certificate_names": ["192.0.2.20"]}}
     control.answers.update({"galera_schema metal1": {"changed": False}, "keystone_bootstrap metal1": {"changed": False}})
     control.more = {host: {**HERE, "ansible_host": address} for host, address in (("metal1", "192.0.2.11"), ("metal2", "192.0.2.12"))}
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Healthy)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     names = ("fernet", "credential")
     fixed = {
-        "__keystone_url": f"http://127.0.0.1:{server.server_address[1]}", "__keystone_unit_files": [], "__keystone_files": [],
+        "__keystone_url": f"http://127.0.0.1:{healthy}", "__keystone_unit_files": [], "__keystone_files": [],
         "__keystone_repositories": [{"name": name, "path": f"/{name}", "most": 3, "keep": 0} for name in names],
     }  # fmt: skip
     given = {
@@ -217,8 +296,6 @@ def test_what_deploys_keystone_without_differences(tmp_path: pathlib.Path, fixes
     }  # fmt: skip
     role = {"ansible.builtin.include_role": {"name": "reduced.footprint.keystone", "tasks_from": "serve"}}
     code, output = control.play([role], "virt", "-e", json.dumps(fixed), **given)
-    server.shutdown()
-    server.server_close()
     found = [(call["name"], call["host"]) for call in control.calls()]
     assert code == 0, output
     once = [("galera_info", "metal1"), ("galera_schema", "metal1"), ("keystone_bootstrap", "metal1")]

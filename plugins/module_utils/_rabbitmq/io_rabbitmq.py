@@ -153,9 +153,9 @@ class RabbitMq:
         except (TypeError, ValueError):
             return ()
 
-    def version(self) -> tuple[int, ...]:
+    def version(self) -> str:
         """Return the release of the installed tools; they need no running node."""
-        return tuple(int(part) for part in re.findall("[0-9]+", self._tool("rabbitmqctl", "version").stdout))
+        return self._tool("rabbitmqctl", "version").stdout.strip()
 
     def enable_khepri(self) -> None:
         """Move the metadata into Khepri, which cannot be undone; nodes that join use it, too."""

@@ -25,6 +25,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_r
 
 #: States of a member that has no clients, because it was to be restarted.
 MAINTENANCE = ("draining", "under maintenance", "drained")
+# The first release whose maintainers support Khepri; it is not enabled by default there.
+_KHEPRI = (4, 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +122,30 @@ def decide(
     """
     decision = _decide(members, nodes, force, gone, witnesses)
     return dataclasses.replace(decision, warnings=_size_warnings(len(members)))
+
+
+def differences(
+    looks: t.Mapping[str, t.Mapping[str, t.Any] | None], nodes: t.Mapping[str, str], gone: t.Sequence[str] = (), witnesses: t.Sequence[str] = ()
+) -> list[str]:
+    """Return what a run has to do with a cluster or to report about it; empty if all members serve in one cluster with the wanted cookie.
+
+    :arg looks: members with their result of ``rabbitmq_info``, to which all nodes were given as expected; empty for one that does not answer.
+    """
+    members = {name: Member.from_facts(name, node, facts) if (facts := looks.get(name)) else None for name, node in nodes.items()}
+    decision = decide(members, nodes, None, tuple(gone or ()), tuple(witnesses))
+    found = [decision.reason] if decision.action != "none" else []
+    for name, node in nodes.items():
+        facts = looks.get(name) or {"problems": [f"{node} does not answer"], "members": nodes.values(), "cookie": "same", "unresolved": []}
+        found += [f"{name}: {why}." for why in (*facts["problems"], *facts["unresolved"])]
+        found += [f"{name} has another cookie."] if facts["cookie"] != "same" else []
+        found += [f"{name} is not in the cluster of all members."] if set(facts["members"]) != set(nodes.values()) else []
+        found += [f"{name} has its metadata in Mnesia."] if len(nodes) == 1 and not facts.get("khepri") and offers_khepri(facts.get("version")) else []
+    return found + list(decision.warnings)
+
+
+def offers_khepri(version: str | None) -> bool:
+    """Return whether a cluster with one member of this release gets its metadata into Khepri."""
+    return tuple(int(part) for part in re.findall("[0-9]+", version or "")) >= _KHEPRI
 
 
 def _decide(

@@ -13,15 +13,13 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_changes import Changes
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, CommandError, InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.io_rabbitmq import RabbitMq
-from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import MAINTENANCE, alarm_text, problems
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import MAINTENANCE, alarm_text, offers_khepri, problems
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_schema import contents
 from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_tls import between_nodes, listens
 
 _PAUSE = 1.0
 # Seconds. A paused broker starts by itself when it sees a majority again; one that a killed run has stopped does not.
 _PATIENCE = 20.0
-# The first release whose maintainers support Khepri; it is not enabled by default there.
-_KHEPRI = (4, 0)
 _UP = ("active", "activating", "reloading")
 
 # Options that locate the server; documented in doc_fragments/rabbitmq.py.
@@ -213,7 +211,7 @@ def _plan(request: MemberRequest, facts: t.Mapping[str, t.Any], broker: RabbitMq
     if request.state != "started":
         if request.seed and (aside or not clustered):
             actions.append("join")
-        elif request.seed is None and not clustered and facts["installed"] and not facts["khepri"] and broker.version() >= _KHEPRI:
+        elif request.seed is None and not clustered and facts["installed"] and not facts["khepri"] and offers_khepri(broker.version()):
             actions.append("use Khepri")
         elif request.seed is None and set(request.forget) & set(facts["members"]):
             actions.append("forget")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decide for which services of OpenStack a run has nothing to do, from answers that were gathered for all of them at once."""
+"""Decide for which services a run has nothing to do, from answers that were gathered for all of them at once."""
 
 from __future__ import annotations
 
@@ -31,4 +31,4 @@ def _same(result: Answers) -> bool:
 
 def _serves(name: str, found: Answers) -> bool:
     seen = found["health"].get(name)
-    return name in found["members"] and bool(seen) and seen["problems"] == [] and (seen.get("facts") or {}).get("drained") == []
+    return name in found["members"] and bool(seen) and seen["problems"] == [] and bool(seen.get("facts")) and not seen["facts"].get("drained")

@@ -27,6 +27,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._topology.model_
     real,
 )
 
+_COMPARED = ("galera", "rabbitmq", "memcached", "load_balancer")
 #: Step → the steps it depends on. A step is the name of a service, or SERVICE/STEP for a one-time step.
 Graph = t.Dict[str, t.List[str]]
 
@@ -40,6 +41,12 @@ class Step:
     hosts: tuple[str, ...]
     once: Once | None = None
 
+    @property
+    def compared(self) -> str:
+        """Return with which other services its role can compare what it needs: ``openstack``, or ``base`` for those below; empty if it cannot."""
+        kind = "openstack" if self.service.name in OPENSTACK else "base" if self.service.name in _COMPARED else ""
+        return kind if kind and self.once is None and self.service.role == BUILT_IN[self.service.name].role else ""
+
     def as_dict(self, environment: str) -> dict[str, t.Any]:
         """Return plain values for the playbook; ``marker`` is the name of the file that marks a one-time step as done."""
         return {
@@ -51,8 +58,7 @@ class Step:
             "once": self.once is not None,
             "marker": f"{environment}.{self.name.replace('/', '.')}" if self.once else "",
             "check": self.service.check and self.once is None,
-            # its role can compare what it needs with all others of its kind
-            "compared": self.service.name in OPENSTACK and self.service.role == BUILT_IN[self.service.name].role and self.once is None,
+            "compared": self.compared,
         }
 
 

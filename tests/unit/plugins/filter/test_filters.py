@@ -68,6 +68,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
     ),
     "controlplane_members": (HOSTVARS, (GROUPS,), lambda found: found["galera"] == ["c1"]),
     "galera_decision backup_member": ({"c1": {"ready": True, "clients": 1}}, ("c1",), lambda found: found == "c1"),
+    "galera_decision differences": ({"c1": {}}, (None, ["w1"]), lambda found: found[0] == "c1 is not ready."),
     "galera_decision start": ({"c1": None}, (), lambda found: found["action"] == "refuse" and found["reason"]),
     "galera_decision tls": (
         [{"tls": "off", "tls_written": "off"}, None],
@@ -152,6 +153,7 @@ CALLS: dict[str, tuple[t.Any, tuple[t.Any, ...], t.Callable[[t.Any], bool]]] = {
         lambda found: [vm["id"] for vm in found] == ["c2", "master"],
     ),
     "service_decision rabbitmq": ({"c1": None}, ({"c1": "rabbit@c1"},), lambda found: found["action"] == "refuse" and found["reason"]),
+    "service_decision rabbitmq_differences": ({"c1": None}, ({"c1": "rabbit@c1"},), lambda found: "c1: rabbit@c1 does not answer." in found),
     "controlplane_decision replace_controller": (
         {"name": "c1"},
         (MEMBERS, {"c1": "metal1"}, ["metal1"], LOOKS, {"metal1": {"vms": FOUND["metal1"], "replacements": []}}),

@@ -11,7 +11,7 @@ import re
 import typing as t
 
 import pytest
-from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import Decision, Member, problems, decide, lacking_replicas
+from ansible_collections.reduced.footprint.plugins.module_utils._rabbitmq.plan_rabbitmq import Decision, Member, decide, differences, lacking_replicas, problems
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -313,3 +313,42 @@ def test_a_witness_never_starts_a_new_cluster(states: tuple[str | None, ...]) ->
 def test_a_witness_cannot_be_forced() -> None:
     found = voting(member("a", False), None, member("c", False), force="c")
     assert found.action == "refuse" and "c is forced to start the cluster, but is a witness" in found.reason
+
+
+def look(name: str, **more: t.Any) -> dict[str, t.Any]:
+    """A healthy member, as ``rabbitmq_info`` returns it."""
+    return {"running": True, "members": list(ALL), "cookie": "same", "problems": [], "unresolved": [], **more}
+
+
+@pytest.mark.parametrize(
+    ("more", "options", "expected"),
+    [
+        ({}, {}, ""),
+        ({"problems": ["rabbit@b is not running"]}, {}, "b: rabbit@b is not running"),
+        ({"unresolved": ["a resolves to nothing"]}, {}, "b: a resolves to nothing"),
+        ({"cookie": "none"}, {}, "b has another cookie"),
+        ({"cookie": "other"}, {}, "the Erlang cookie of b differs"),
+        ({"members": [NODES["b"]]}, {}, "b is not in the cluster of all members"),
+        ({"members": [*ALL, "rabbit@d"]}, {"gone": ["rabbit@d"]}, "is in a running cluster"),
+        ({"running": False}, {}, "is in a running cluster"),
+        (None, {}, "b: rabbit@b does not answer"),
+    ],
+)
+def test_differences(more: dict[str, t.Any] | None, options: dict[str, t.Any], expected: str) -> None:
+    looks = {"a": look("a"), "b": None if more is None else look("b", **more), "c": look("c")}
+    found = differences(looks, NODES, **options)
+    assert expected in " ".join(found) and bool(found) == bool(expected), found
+
+
+def test_a_warning_is_a_difference() -> None:
+    two = dict(list(NODES.items())[:2])
+    found = differences({name: look(name, members=list(two.values())) for name in two}, two)
+    assert len(found) == 1 and "an even number" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("version", "khepri", "expected"), [("4.0.5", False, ["a has its metadata in Mnesia."]), ("4.0.5", True, []), ("3.12.1", False, []), (None, False, [])]
+)
+def test_a_single_member_is_moved_to_khepri(version: str | None, khepri: bool, expected: list[str]) -> None:
+    nodes = {"a": NODES["a"]}
+    assert differences({"a": look("a", members=[NODES["a"]], version=version, khepri=khepri)}, nodes) == expected

@@ -27,7 +27,7 @@ class Node:
 
     def __init__(self, **state: t.Any) -> None:
         self.here, self.up, self.app, self.forced = True, False, False, False
-        self.release, self.raft, self.there_raft, self.tries = (3, 10, 8), False, False, 0
+        self.release, self.raft, self.there_raft, self.tries = "3.10.8", False, False, 0
         self.known: list[str] = []
         self.theirs = [SEED]
         self.secret: str | None = "PACKAGECOOKIE"
@@ -62,7 +62,7 @@ class Node:
     def served(self) -> tuple[tuple[str, ...], ...]:
         return (tuple(self.known),)
 
-    def version(self) -> tuple[int, ...]:
+    def version(self) -> str:
         return self.release
 
     def khepri(self) -> bool:
@@ -185,11 +185,11 @@ def run(node: Node, check: bool = False, **request: t.Any) -> t.Any:
         ({}, {}, ["set the cookie", "start"], ["cookie", "start"]),
         ({}, {"seed": SEED}, ["set the cookie", "start", "join"], ["cookie", "start", "stop_app", "join", "start_app"]),
         # the first member of a new cluster; those that join get its store
-        ({"release": (4, 0, 5)}, {}, ["set the cookie", "start", "use Khepri"], ["cookie", "start", "khepri"]),
-        ({"release": (4, 0, 5)}, {"seed": SEED}, ["set the cookie", "start", "join"], ["cookie", "start", "stop_app", "join", "start_app"]),
+        ({"release": "4.0.5"}, {}, ["set the cookie", "start", "use Khepri"], ["cookie", "start", "khepri"]),
+        ({"release": "4.0.5"}, {"seed": SEED}, ["set the cookie", "start", "join"], ["cookie", "start", "stop_app", "join", "start_app"]),
         # a run was killed before that
-        ({"up": True, "app": True, "known": [ME], "secret": COOKIE, "release": (4, 1)}, {}, ["use Khepri"], ["khepri"]),
-        ({"up": True, "app": True, "known": [ME], "secret": COOKIE, "release": (4, 0, 5), "raft": True}, {}, [], []),
+        ({"up": True, "app": True, "known": [ME], "secret": COOKIE, "release": "4.1"}, {}, ["use Khepri"], ["khepri"]),
+        ({"up": True, "app": True, "known": [ME], "secret": COOKIE, "release": "4.0.5", "raft": True}, {}, [], []),
         # the cluster was started without this member
         (
             {"app": False, "known": [SEED, ME, "rabbit@c"], "secret": COOKIE, "raft": True, "there_raft": True}, {"seed": SEED},
@@ -203,7 +203,7 @@ def run(node: Node, check: bool = False, **request: t.Any) -> t.Any:
             ["start", "alone"],
         ),
         # an existing cluster keeps its store
-        ({"up": True, "app": True, "known": [ME, SEED], "secret": COOKIE, "release": (4, 0, 5)}, {}, [], []),
+        ({"up": True, "app": True, "known": [ME, SEED], "secret": COOKIE, "release": "4.0.5"}, {}, [], []),
         # its disk is lost, and the cluster knows it
         (
             {"theirs": [SEED, ME]}, {"seed": SEED}, ["set the cookie", "start", "join"],

@@ -35,6 +35,10 @@ def host(*names: str, members: t.Sequence[str] = ("c1", "c2"), compared: t.Seque
         ({"c1": host("nova", members=["c1"], nova=None)}, []),
         ({"c1": host("nova", members=["c1"], nova={"problems": [], "facts": None})}, []),
         ({"c1": host("nova")}, []),
+        ({"c1": host("galera", members=["c1"], galera={"problems": [], "facts": {}})}, []),
+        ({"c1": host("galera", members=["c1"], galera={"problems": [], "facts": {"ready": True}})}, ["galera"]),
+        ({"c1": host("galera", members=["c1"], galera={"problems": ["c2 is not ready."], "facts": {"ready": True}})}, []),
+        ({"c1": host("rabbitmq", members=["c1"], rabbitmq={"problems": [], "facts": {"drained": True}})}, []),
         ({"c1": host("nova"), "c2": {}}, []),
         ({"c1": host("nova"), "c2": host("glance", members=["c2"])}, ["glance"]),
         # one that does not work, or that load balancers were asked to leave out

@@ -212,7 +212,7 @@ def test_what_the_playbook_gets():
     found = [step.as_dict("blue") for step in plan(services, THREE, ("heat", "load_balancer"))]
     assert found[0] == {
         "name": "load_balancer", "service": "load_balancer", "role": "reduced.footprint.load_balancer", "hosts": ["c1", "c2", "c3"],
-        "tasks_from": "main", "once": False, "marker": "", "check": True, "compared": False,
+        "tasks_from": "main", "once": False, "marker": "", "check": True, "compared": "base",
     }  # fmt: skip
     assert [(step["name"], step["tasks_from"], step["once"], step["marker"]) for step in found[1:]] == [
         ("heat/db-sync", "db_sync", True, "blue.heat.db-sync"),
