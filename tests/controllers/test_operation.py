@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Operation of the control plane: the status report, and rolling restarts while a client writes."""
+"""Operation of the control plane: the status report, rolling restarts while a client writes, and runs that deploy only what differs."""
 
 from __future__ import annotations
 
@@ -34,6 +34,43 @@ dpkg-deb -b tree haproxy.deb
   echo "SHA256: $(sha256sum haproxy.deb | cut -d ' ' -f 1)"; } > Packages
 echo "deb [trusted=yes] file:$here ./" > /etc/apt/sources.list.d/footprint-newer.list
 """
+#: All services that a deployment compares at once below OpenStack.
+COMPARED: dict[str, t.Any] = {
+    "footprint_components": ["galera", "load_balancer", "rabbitmq", "memcached"],
+    "load_balancer_frontends": [
+        {"name": "mysql", "port": 3306, "single": True, "check_port": 9200},
+        {"name": "check", "port": 9443, "backend_port": 9200, "mode": "http", "tls": True, "check_uri": "/"},
+    ],
+}
+#: A task of each role that only its deployment runs.
+DEPLOYS = {
+    "galera": "Gather the state of every member",
+    "rabbitmq": "Decide which member starts the cluster and which members join",
+    "memcached": "Check the member and its settings",
+    "load_balancer": "Wait until every frontend answers at its virtual address",
+}
+NAME = "metal2"
+GALERA, RABBITMQ = "galera : Write the server configuration and enable the unit", "rabbitmq : Write the settings and enable the units"
+MEMCACHED, BALANCER = "memcached : Enable and start the service", "load_balancer : Configure HAProxy and keepalived"
+RESTARTED = {f"galera : Join or restart {NAME}", f"rabbitmq : Join or restart {NAME}", "memcached : Restart changed members one by one"}
+#: What differs → the commands that make it so, and the tasks that correct it.
+PLANTED: dict[str, tuple[str, set[str]]] = {
+    "files": (
+        "for file in /etc/mysql/mariadb.conf.d/70-footprint-galera.cnf /etc/rabbitmq/rabbitmq.conf /etc/systemd/system/memcached.service.d/footprint.conf"
+        " /etc/haproxy/haproxy.cfg; do echo '# changed' >> $file || exit 1; done"
+        " && rm /etc/reduced.footprint/galera/certificate.pem /etc/rabbitmq/footprint-tls/certificate.pem /etc/haproxy/footprint-edge.pem",
+        {"galera : Write the TLS key, certificate and CA", GALERA, RABBITMQ, MEMCACHED, BALANCER, *RESTARTED},
+    ),
+    "data": (
+        "mariadb -e \"DROP USER app@'%'\" && rabbitmqctl -q change_password footprint another && rabbitmqctl -q clear_policy -p rpc transient",
+        {"galera : Create databases and users", "rabbitmq : Create virtual hosts, users, policies and queues"},
+    ),
+    "units": (
+        "systemctl stop footprint-galera-guard memcached keepalived && systemctl disable mariadb rabbitmq-server memcached haproxy",
+        {"galera : Start the health check and the guard", GALERA, RABBITMQ, MEMCACHED, BALANCER},
+    ),
+    "packages": ("DEBIAN_FRONTEND=noninteractive apt-get -y -q remove memcached", {"packages : Install the packages"}),
+}
 BROKEN = "/run/systemd/system/haproxy.service.d/broken.conf"
 
 
@@ -289,3 +326,59 @@ def test_deployment_without_a_change_restarts_nothing(lab: ControllersLab) -> No
     done = lab.play("deploy_controllers", variables=DEPLOYED)
     assert (done.rc, done.changed) == (0, 0), done.changed_tasks()
     assert starts(lab, "mariadb.service", "haproxy.service", "keepalived.service") == before
+
+
+@pytest.fixture(name="deploy", scope="module")
+def fixture_deploy(lab: ControllersLab) -> t.Callable[..., PlayRun]:
+    """Deploy the services that are compared, and return what deploys them again."""
+
+    def deploy(**options: t.Any) -> PlayRun:
+        lab.write_inventory(COMPARED)
+        done = lab.play("deploy_controllers", **options)
+        assert done.rc == 0, done.output[-6000:]
+        return done
+
+    deploy()
+    return deploy
+
+
+def deployed(done: PlayRun) -> set[str]:
+    """Return the services that a run has deployed."""
+    return {name for name, task in DEPLOYS.items() if f"TASK [reduced.footprint.{name} : {task}]" in done.output}
+
+
+def corrected(done: PlayRun) -> set[str]:
+    """Return the changed tasks, without their hosts: what all members of the database have lost, check mode shows on each of them."""
+    return {name.rpartition(" (")[0].removeprefix("reduced.footprint.") for name in done.changed_tasks()}
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_services_without_a_difference_are_not_deployed(deploy: t.Callable[..., PlayRun], check: bool) -> None:
+    again = deploy(check=check)
+    assert again.changed == 0 and not deployed(again), again.changed_tasks() or deployed(again)
+
+
+@pytest.mark.parametrize("what", ["files", "data", *(pytest.param(name, marks=pytest.mark.whole) for name in ("units", "packages"))])
+def test_what_differs_is_shown_and_corrected(lab: ControllersLab, deploy: t.Callable[..., PlayRun], what: str) -> None:
+    commands, expected = PLANTED[what]
+    lab.ssh(NAME, commands)
+    for check in (True, False):
+        assert corrected(deploy(check=check)) == expected
+    assert not deployed(deploy())
+
+
+@pytest.mark.parametrize(("program", "service"), [("memcached", "memcached"), ("haproxy", "load_balancer")])
+def test_silence_is_not_equality(lab: ControllersLab, program: str, service: str) -> None:
+    """Its files and units are as they must be, but it does not answer."""
+    lab.write_inventory(COMPARED)
+    lab.ssh(NAME, f"pkill -STOP -x {program}")
+    try:
+        shown = lab.play("deploy_controllers", check=True)
+    finally:
+        lab.ssh(NAME, f"pkill -CONT -x {program}")
+    assert deployed(shown) == {service}, shown.output[-6000:]
+
+
+def test_members_outside_the_run_are_unknown(deploy: t.Callable[..., PlayRun]) -> None:
+    shown = deploy(check=True, limit=f"!{NAME}")
+    assert shown.changed == 0 and deployed(shown) == set(DEPLOYS), shown.changed_tasks() or deployed(shown)
