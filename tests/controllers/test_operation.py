@@ -151,8 +151,8 @@ def test_load_balancer_in_fault_is_reported(lab: ControllersLab) -> None:
     config = "/etc/keepalived/keepalived.conf"
     reload = ["systemctl", "reload", "keepalived.service"]
     lab.run(name, ["cp", config, f"{config}.kept"])
-    # the tracked unit does not exist, so the VRRP instance is in FAULT while its unit and HAProxy are active
-    lab.run(name, ["sed", "-i", "s/--quiet haproxy.service/--quiet missing.service/", config])
+    # the tracked script fails, so the VRRP instance is in FAULT while its unit and HAProxy are active
+    lab.run(name, ["sed", "-i", 's|^    script .*|    script "/bin/false"|', config])
     lab.run(name, reload)
     why = ["its VRRP instance footprint is in FAULT and cannot take over the virtual address (check journalctl -u keepalived)"]
     try:
