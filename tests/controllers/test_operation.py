@@ -208,7 +208,7 @@ def test_check_mode_shows_the_plan_and_changes_nothing(lab: ControllersLab) -> N
 
 def test_invalid_input_is_refused(lab: ControllersLab, inventory: t.Callable[[], object]) -> None:
     for variables, words in (
-        ({"rolling_restart_components": "galera,nova"}, "components[1]: unknown component 'nova'. Use some of galera"),
+        ({"rolling_restart_components": "galera,maria"}, "components[1]: unknown component 'maria'. Use some of galera"),
         ({"rolling_restart_action": "reboot"}, "value of rolling_restart_action must be one of: restart, update, got: reboot"),
         ({"rolling_restart_componets": "galera"}, "Did you mean rolling_restart_components?"),
     ):
