@@ -295,6 +295,11 @@ def _rehearse(spec: MigrationSpec, facts: t.Mapping[str, t.Any] | None, journal:
 
 
 def _start(store: JournalStore, action: str, params: t.Mapping[str, t.Any]) -> None:
+    journal = store.read()
+    if journal and journal.progress:
+        # that of the worker before it, which may have waited for its time
+        journal.progress = {}
+        store.write(journal)
     run_jobs.start(store, action, params, run_worker.MODULE, io_units.unit_name(store.name), restarts=None, more=_unit_properties(store.name))
 
 

@@ -291,3 +291,26 @@ def test_the_module_waits_for_the_copy_only(tmp_path, monkeypatch, active, progr
     else:
         with pytest.raises(FootprintError, match="its worker died" if progress else "still running"):
             run_migrate._outcome(store, {"wait_timeout": 0.1}, ("done",))
+
+
+@pytest.mark.parametrize("state", ["migrated", "rolled_back"])
+def test_what_an_earlier_worker_waited_for_is_not_the_result_of_the_next_one(tmp_path, monkeypatch, state):
+    """The module returns when a worker waits: the journal of the one before, which was killed or stopped, says that too."""
+    store = JournalStore("master", tmp_path)
+    store.write_job({"action": "migrate", "params": request("192.0.2.2/24")})
+    store.write(Journal(name="master", state="running", started=1.0, phases=PHASES, progress={"cutover_at": AT}))
+    polls = []
+
+    def active(unit):
+        # from its start until it has been asked for three times
+        if len(polls) == 3:
+            store.write(Journal(**{**vars(store.read()), "state": {"migrated": "done"}.get(state, state)}))
+        polls.extend([unit] if polls else [])
+        return 0 < len(polls) <= 4
+
+    monkeypatch.setattr(run_migrate, "JournalStore", lambda name: store)
+    monkeypatch.setattr(run_migrate, "vm_details", lambda spec: None)
+    monkeypatch.setattr(run_migrate.io_units, "unit_active", active)
+    monkeypatch.setattr(run_migrate.run_jobs, "start", lambda *unused, **more: polls.append("start"))
+    monkeypatch.setattr(run_migrate.run_jobs, "_POLL", 0.0)
+    assert run_migrate.migrate({**request("192.0.2.2/24"), "state": state}, check_mode=False)["migration"]["state"] != "running"
