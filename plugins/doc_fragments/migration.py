@@ -218,7 +218,8 @@ options:
     description:
       - Time at which the pause begins, with time zone, for example V(2026-12-24T02:00:00+01:00). Until then the source serves, the copy is updated every
         15 minutes and rehearsed again once a day. The module returns when the copy is ready; the rest needs no control node.
-      - Another time replaces that of a migration that waits. A run without one does not change it. At most 13 days ahead.
+      - Another time, or other options with a time, replace those of a migration before its pause. A run without a time does not change them. At most 13 days
+        ahead.
       - Without it, the pause begins as soon as the copy is ready.
     type: str
   cutover_window:

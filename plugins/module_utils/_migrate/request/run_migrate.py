@@ -39,7 +39,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_
 # a run reads and decides which hooks are valid, and stores that, as one step
 _LOCK = "migration-start"
 _LOCK_TIMEOUT = 60.0
-_TIMES = ("cutover_at", "cutover_window", "max_pause")
 # seconds until the end of a window; a day less than the key is valid
 _FURTHEST = model_one_time_key.LIMIT - 86400.0
 # seconds in which a run that was prepared starts
@@ -143,7 +142,8 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
         _refuse_moved(journal)
     if check_mode:
         _refuse_time(spec, journal)
-        return _rehearse(spec, facts, journal)
+        same = job and not _is_replaced(journal, job, spec)
+        return (_waiting(store) if same else None) or _rehearse(spec, facts, journal)
     if not spec.source.host_keys:
         raise InputError("are required.", "source.host_keys", "Set the source's public host keys, or pass source_facts; unknown host keys are not trusted.")
     vm = vm_details(spec)
@@ -152,25 +152,26 @@ def _migrated(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
         # before anything is stored under this name here
         raise RefusedError(own.message, own.path, own.hint)
     with host_lock(_LOCK, _LOCK_TIMEOUT):
-        _ensure_started(store, journal, given, spec)
-    return _outcome(store, params, ("done", "stopped"))
+        started = _ensure_started(store, given, spec)
+    return (None if started else _waiting(store)) or _outcome(store, params, ("done", "stopped"))
 
 
-def _ensure_started(store: JournalStore, journal: Journal | None, given: t.Mapping[str, t.Any], spec: MigrationSpec) -> None:
-    """Start the worker, unless another run has started it meanwhile.
+def _ensure_started(store: JournalStore, given: t.Mapping[str, t.Any], spec: MigrationSpec) -> bool:
+    """Start the worker, unless another run has started it meanwhile; returns whether it was started.
 
     :raises RefusedError: with other hooks.
     """
-    job, unit = store.read_job(), io_units.unit_name(spec.name)
+    journal, job, unit = store.read(), store.read_job(), io_units.unit_name(spec.name)
     active = io_units.unit_active(unit)
     if active and job:
         _refuse_other_hooks(store.name, job["params"], spec.hooks)
-        if journal and _is_postponed(journal, job["params"], given):
+        if _is_replaced(journal, job, spec):
             _refuse_time(spec, journal)
-            # it waits, so that there is nothing to lose
+            # nothing is lost before the pause
             run(["systemctl", "stop", unit], timeout=120)
-            journal.progress, active = {}, False
-            store.write(journal)
+            active, journal = False, store.read()
+            # one that had just begun the pause ends it with its own request
+            given = job["params"] if _in_pause(journal) else {**given, "hooks": given.get("hooks") or job["params"].get("hooks")}
     if not active:
         _refuse_time(spec, journal)
         if not _in_pause(journal):
@@ -179,11 +180,23 @@ def _ensure_started(store: JournalStore, journal: Journal | None, given: t.Mappi
             store.write(journal)
         _refresh(store, journal, given)
         _start(store, run_worker.MIGRATE, {key: given.get(key) for key in spec._fields})
+    return not active
 
 
-def _is_postponed(journal: Journal, before: t.Mapping[str, t.Any], given: t.Mapping[str, t.Any]) -> bool:
-    """Return whether the worker waits for another time than the requested one. A request without a time is content with that of the worker."""
-    return bool(given.get("cutover_at") and waits_until(vars(journal))) and any(before.get(key) != given.get(key) for key in _TIMES)
+def _is_replaced(journal: Journal | None, job: t.Mapping[str, t.Any], spec: MigrationSpec) -> bool:
+    """Return whether a worker before its pause has another request than this one with a time. One without a time, or hooks, is content with the worker's."""
+    if spec.cutover_at is None or job["action"] != run_worker.MIGRATE or _in_pause(journal):
+        return False
+    before = parse_spec(job["params"])
+    return before != spec._replace(hooks=spec.hooks or before.hooks)
+
+
+def _waiting(store: JournalStore) -> dict[str, t.Any] | None:
+    """The result of a run that changes nothing, because a worker waits for its time; else ``None``."""
+    journal = store.read()
+    if journal is None or not waits_until(vars(journal)) or not io_units.unit_active(io_units.unit_name(store.name)):
+        return None
+    return {"changed": False, "migration": described(journal), "summary": summary(described(journal))}
 
 
 def _refuse_time(spec: MigrationSpec, journal: Journal | None) -> None:

@@ -247,29 +247,77 @@ def test_without_memory_the_kernel_ends_the_worker_before_other_vms(tmp_path, mo
 AT, LATER = (time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + days * 86400)) for days in (2, 3))
 
 
+WAITS = {"progress": {"cutover_at": "later"}}
+
+
 @pytest.mark.parametrize(
-    ("given", "progress", "stopped"),
+    ("given", "worker", "stopped"),
     [
-        ({"cutover_at": LATER}, {"cutover_at": "later"}, True),
-        ({"cutover_at": AT, "max_pause": 60}, {"cutover_at": "later"}, True),
-        ({"cutover_at": AT}, {"cutover_at": "later"}, False),
+        ({"cutover_at": LATER}, WAITS, True),
+        ({"cutover_at": AT, "max_pause": 60}, WAITS, True),
+        ({"cutover_at": AT, "services": ["db"]}, WAITS, True),
+        ({"cutover_at": AT}, WAITS, False),
+        ({"cutover_at": AT.replace("Z", "+00:00")}, WAITS, False),
         # a run that says nothing about the time does not begin the pause
-        ({}, {"cutover_at": "later"}, False),
-        # it copies, or has begun the pause
-        ({"cutover_at": LATER}, {"number": 1}, False),
+        ({}, WAITS, False),
+        # it copies, or brings the copy up to date for the pause
+        ({"cutover_at": LATER}, {"progress": {"number": 1}}, True),
+        ({"cutover_at": LATER}, {"phases": {**PHASES, "quiesce": {}}}, False),
     ],
 )
-def test_another_time_replaces_that_of_a_worker_that_waits(store, monkeypatch, given, progress, stopped):
+def test_another_time_replaces_that_of_a_worker_before_its_pause(store, monkeypatch, given, worker, stopped):
     kept(store, "running")
     store.write_job({"action": "migrate", "params": {**request("192.0.2.2/24"), "cutover_at": AT}})
-    journal = store.read()
-    journal.progress = progress
-    store.write(journal)
+    store.write(Journal(**{**vars(store.read()), **worker}))
     said = []
     monkeypatch.setattr(run_migrate, "run", lambda argv, timeout: said.append(argv[1]))
     monkeypatch.setattr(run_migrate.io_units, "unit_active", lambda name: not said)
-    assert run_migrate.migrate({**request("192.0.2.2/24"), **given}, check_mode=False)["changed"]
-    assert (said, len(store.started), store.read().progress) == ((["stop"], 1, {}) if stopped else ([], 0, progress))
+    # a run that attaches to a worker that waits changes nothing
+    changed = stopped or worker != WAITS
+    monkeypatch.setattr(run_migrate, "_rehearse", lambda *unused: {"changed": True})
+    for check_mode in (True, False):
+        assert run_migrate.migrate({**request("192.0.2.2/24"), **given}, check_mode=check_mode)["changed"] == changed
+    assert (said, len(store.started)) == ((["stop"], 1) if stopped else ([], 0))
+
+
+def test_a_run_with_another_time_keeps_the_hooks(store, monkeypatch):
+    kept(store, "running")
+    store.write_job({"action": "migrate", "params": {**request("192.0.2.2/24"), "cutover_at": AT, "hooks": [DRAIN]}})
+    said, begun = [], []
+    monkeypatch.setattr(run_migrate, "run", lambda argv, timeout: said.append(argv[1]))
+    monkeypatch.setattr(run_migrate, "_start", lambda store, action, params: begun.append((params["cutover_at"], params["hooks"])))
+    monkeypatch.setattr(run_migrate.io_units, "unit_active", lambda name: not said)
+    run_migrate.migrate({**request("192.0.2.2/24"), "cutover_at": LATER, "hooks": []}, check_mode=False)
+    assert begun == [(LATER, [DRAIN])]
+
+
+def test_a_rollback_is_not_replaced_by_a_run_with_another_time(store, monkeypatch):
+    kept(store, "running")
+    store.write_job({"action": "roll_back", "params": {**request("192.0.2.2/24"), "cutover_at": AT}})
+    store.write(Journal(**{**vars(store.read()), **WAITS}))
+    monkeypatch.setattr(run_migrate.io_units, "unit_active", lambda name: True)
+    monkeypatch.setattr(run_migrate, "run", lambda argv, timeout: pytest.fail("stopped"))
+    assert run_migrate.migrate({**request("192.0.2.2/24"), "cutover_at": LATER}, check_mode=False) and not store.started
+
+
+def test_a_worker_that_has_just_begun_the_pause_ends_it(store, monkeypatch):
+    """Between the look at its journal and its stop."""
+    kept(store, "running")
+    store.write_job({"action": "migrate", "params": {**request("192.0.2.2/24"), "cutover_at": AT}})
+
+    def stop(argv, timeout):
+        journal = store.read()
+        journal.begin("quiesce", 2.0)
+        journal.facts["source_mark"] = "m"
+        store.write(journal)
+        monkeypatch.setattr(run_migrate.io_units, "unit_active", lambda name: False)
+
+    begun = []
+    monkeypatch.setattr(run_migrate, "run", stop)
+    monkeypatch.setattr(run_migrate, "_start", lambda store, action, params: begun.append((action, params["cutover_at"])))
+    monkeypatch.setattr(run_migrate.io_units, "unit_active", lambda name: True)
+    assert run_migrate.migrate({**request("192.0.2.2/24"), "cutover_at": LATER}, check_mode=False)["changed"]
+    assert begun == [("migrate", AT)] and store.read().facts == {"source_mark": "m"} and "quiesce" in store.read().phases
 
 
 @pytest.mark.parametrize("check_mode", [True, False])
