@@ -223,7 +223,9 @@ options:
       - Without it, the pause begins as soon as the copy is ready.
     type: str
   cutover_window:
-    description: Seconds after O(cutover_at) in which the pause may begin. Afterwards it does not begin, and the copy is kept for the next run.
+    description:
+      - Seconds after O(cutover_at) in which the pause may begin, also if the source does not answer at first. Afterwards it does not begin, and the copy is kept
+        for the next run.
     type: int
     default: 3600
   max_pause:

@@ -83,7 +83,7 @@ _PAUSE: t.Mapping[str, t.Callable[[Context, Lease], None]] = {
     "cutover": run_cutover.cutover,
     "commit": run_commit.commit,
 }
-# seconds after which a finished live copy is brought up to date again
+# seconds after which a finished live copy is brought up to date again, and what preflight has found is out of date
 _FRESH = 900.0
 
 
@@ -132,8 +132,8 @@ def _give_up(context: Context, reason: str) -> None:
 
 
 def _migrate(context: Context) -> None:
+    journal, waited = context.journal, run_cutover_time.resumes(context)
     first = _where(context)
-    journal = context.journal
     if journal.facts.get("spoilt"):
         if first not in STOP_AFTER:
             run_return.roll_back(context, f"{first}: a write to the copy was lost")
@@ -150,15 +150,18 @@ def _migrate(context: Context) -> None:
     with _worktime(context):
         for phase in STOP_AFTER[PHASES.index(first) :]:
             if phase in always or not journal.finished(phase):
-                _phase(context, phase, _BEFORE[phase])
+                if phase == "preflight" and waited:
+                    # the source may start later than this host
+                    run_cutover_time.insist(context, lambda: _phase(context, "preflight", _BEFORE["preflight"]))
+                else:
+                    _phase(context, phase, _BEFORE[phase])
                 context.mirror()
             if context.spec.stop_after == phase:
                 _stop(context)
                 return
         if first in STOP_AFTER:
             run_cutover_time.wait(context, lambda: _phase(context, "rehearse", _BEFORE["rehearse"]))
-            journal.progress = {"phase": journal.phase, "step": "catching up"}
-            run_verify.catch_up(context)
+            run_cutover_time.insist(context, lambda: _catch_up(context))
             run_cutover_time.check(context)
             # the reserve may have been used meanwhile
             context.store.reserve()
@@ -175,6 +178,15 @@ def _migrate(context: Context) -> None:
         run_return.roll_back(context, f"{journal.phase}: {error}")
         return
     _summarize(context)
+
+
+def _catch_up(context: Context) -> None:
+    """Bring the copy up to date. The source may have got another file system meanwhile, or a service."""
+    if time.time() - context.journal.phases["preflight"]["started"] > _FRESH:
+        _phase(context, "preflight", _BEFORE["preflight"])
+    context.journal.phase = STOP_AFTER[-1]
+    context.journal.progress = {"phase": context.journal.phase, "step": "catching up"}
+    run_verify.catch_up(context)
 
 
 def _stop(context: Context) -> None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import types
 
@@ -27,8 +28,9 @@ class World:
         spec = types.SimpleNamespace(**{"cutover_at": at, "cutover_window": 3600, "max_pause": 0, **spec})
         self.logged: list[str] = []
         self.context = types.SimpleNamespace(
-            spec=spec, journal=journal, log=self.logged.append, save=lambda: None, mirror=lambda: self.said.append(("mirror", self.time))
-        )
+            spec=spec, journal=journal, log=self.logged.append, keep=lambda: None, mirror=lambda: self.said.append(("mirror", self.time)),
+            store=types.SimpleNamespace(reserve=lambda: self.said.append(("reserve", self.time))),
+        )  # fmt: skip
         monkeypatch.setattr(run_cutover_time.run_verify, "catch_up", self.update)
 
     def update(self, context: types.SimpleNamespace) -> None:
@@ -66,12 +68,15 @@ def test_without_a_time_or_after_it_nothing_waits(monkeypatch: pytest.MonkeyPatc
     assert world.time == START and not world.said and not world.context.journal.progress
 
 
-def test_a_source_that_is_off_for_a_while_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [BackendError("no route"), OSError(errno.ENOSPC, "no route")])
+def test_a_source_that_is_off_for_a_while_or_a_full_disk_ends_nothing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     world = World(monkeypatch, START + 3600)
-    world.fail = BackendError("no route")
+    world.fail = error
     world.wait()
     assert len(world.times("update")) == 3 and any("no route" in line for line in world.logged)
-    assert world.context.journal.progress["problem"] == "no route"
+    assert "no route" in world.context.journal.progress["problem"]
+    # the journal has its reserve again, once there is space
+    assert world.times("reserve") == world.times("update")
     # a copy with a lost write is not updated, but created again by the next run
     world = World(monkeypatch, START + 3600)
     world.fail, world.context.journal.facts["spoilt"] = BackendError("lost"), True
@@ -91,6 +96,54 @@ def test_the_wait_does_not_count_for_preparation_timeout(monkeypatch: pytest.Mon
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def insist(world: World, errors: list[Exception]) -> list[float]:
+    """Work that fails with these errors, then succeeds; returns when it was tried."""
+    tried: list[float] = []
+
+    def work() -> None:
+        tried.append(world.time - START)
+        if errors:
+            raise errors.pop(0)
+
+    run_cutover_time.insist(world.context, work, lambda: world.time, world.sleep)
+    return tried
+
+
+def test_a_source_that_is_silent_at_the_time_of_the_pause_may_answer_within_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, START, cutover_window=200)
+    assert insist(world, [BackendError("no route"), OSError(errno.ENOSPC, "full")]) == [0, 60, 120]
+    assert "full" in world.context.journal.progress["problem"] and len(world.logged) == 2
+    # not after it
+    errors: list[Exception] = [BackendError(str(number)) for number in range(9)]
+    with pytest.raises(BackendError, match="2"):
+        insist(World(monkeypatch, START, cutover_window=150), errors)
+    assert len(errors) == 6
+
+
+@pytest.mark.parametrize(
+    ("at", "spoilt", "error"),
+    [(None, False, BackendError("no")), (START, True, BackendError("no")), (START, False, RefusedError("expired", "preparation_timeout"))],
+)
+def test_what_only_another_run_can_fix_is_not_tried_again(monkeypatch: pytest.MonkeyPatch, at: float | None, spoilt: bool, error: Exception) -> None:
+    world = World(monkeypatch, at)
+    world.context.journal.facts["spoilt"] = spoilt
+    with pytest.raises(type(error)):
+        insist(world, [error])
+    assert world.time == START
+
+
+@pytest.mark.parametrize(
+    ("state", "at", "resumes"),
+    [("running", START + 3600, True), ("failed", START + 3600, False), ("running", START + 7200, False), ("running", None, False)],
+)
+def test_only_a_worker_that_was_killed_in_its_wait_resumes_it(monkeypatch: pytest.MonkeyPatch, state: str, at: float | None, resumes: bool) -> None:
+    world = World(monkeypatch, START + 3600)
+    assert not run_cutover_time.resumes(world.context)
+    world.wait()
+    world.context.journal.state, world.context.spec.cutover_at = state, at
+    assert run_cutover_time.resumes(world.context) == resumes
 
 
 @pytest.mark.parametrize(
