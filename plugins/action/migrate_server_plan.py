@@ -29,7 +29,8 @@ class ActionModule(PlanAction):
     def plan(self, given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> Plan:
         """Return the plan, or the report."""
         hostvars, nodes = variables["hostvars"], list(given["defaults"])
-        servers = [_server(name, hostvars[name], given["defaults"], nodes) for name in given["servers"]]
+        virt = variables["groups"].get("virt", ())
+        servers = [_server(name, hostvars[name], given["defaults"], nodes)._replace(kind=_kind(name, hostvars[name], virt)) for name in given["servers"]]
         if given["failures"] is not None:
             failures = {name: text for each in given["failures"].values() for name, text in each.items()}
             lines, missing = plan_servers.report(servers, given["migrations"], failures)
@@ -37,6 +38,13 @@ class ActionModule(PlanAction):
         site = plan_servers.Site(given["nodes"], given["migrations"], set(variables["groups"]["all"]))
         # in check mode nothing is changed
         return plan_servers.plan(servers, site, given["confirm"] or (None if self._task.check_mode else ()))
+
+
+def _kind(name: str, mine: t.Mapping[str, t.Any], virt: t.Container[str]) -> str:
+    """Return what a host is that is a part of the footprint itself, else an empty text."""
+    if name in virt:
+        return "a virt host"
+    return f"a VM of {mine['vm_host']}" if mine.get("vm_host") else ""
 
 
 def _server(name: str, mine: t.Mapping[str, t.Any], defaults: t.Mapping[str, t.Mapping[str, t.Any]], nodes: t.Sequence[str]) -> plan_servers.Server:

@@ -61,7 +61,7 @@ class Moves(ControlNode):
         for node in ("metal1", "metal2"):
             self.answers[f"virt_node_info {node}"] = {"node": NODE}
             self.answers[f"master_migrate_info {node}"] = {"migrations": self.migrations[node]}
-            self.answers[f"vm_info {node}"] = {}
+            self.answers.setdefault(f"vm_info {node}", {})
             self.answers.setdefault(f"master_migrate {node}", {"migration": {"state": "done"}})
         (self.folder / "old.yml").write_text(yaml.safe_dump({"old": {"hosts": OLD}}), "utf-8")
         given = ("-i", str(self.folder / "old.yml"), "-e", "migrate_server_hosts=web1,db1,web2", "-e", "expert_mode=true", *options)
@@ -119,3 +119,15 @@ def test_nothing_is_changed_without_a_confirmation(moves: Moves) -> None:
     assert code == 0 and len(moves.moved()) == 3, output
     moves.move("-e", "master_migrate_stop_after=rehearse")
     assert len(moves.moved()) == 3
+
+
+def test_neither_a_virt_host_nor_a_vm_of_one_moves_in_this_way(moves: Moves) -> None:
+    more = ("-e", '{"migrate_server_hosts": ["metal2", "db1", "cp1"]}', "-e", "migrate_server_confirm=metal2,db1,cp1")
+    OLD["cp1"] = {"ansible_host": "192.0.2.24", "vm_host": "metal1"}
+    try:
+        code, output = moves.move(*more)
+    finally:
+        del OLD["cp1"]
+    assert code != 0 and not moves.moved(), output
+    for what in ("metal2 is a virt host", "cp1 is a VM of metal1"):
+        assert f"migrate_server_hosts: {what}, which does not move into a VM." in " ".join(output.split()), output

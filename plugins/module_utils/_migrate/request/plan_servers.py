@@ -29,6 +29,7 @@ class Server(t.NamedTuple):
     :arg standby: the virt host that will have copies of the VM; empty for none.
     :arg options: the variables of the role ``master_migrate`` for it, without their prefix.
     :arg own: the names of those that it sets itself.
+    :arg kind: what it is, if that does not move in this way; else empty.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Server(t.NamedTuple):
     standby: str
     options: Values
     own: t.Sequence[str] = ()
+    kind: str = ""
 
     @property
     def migration(self) -> str:
@@ -152,8 +154,8 @@ def _problems(server: Server, site: Site, known: tuple[str, Values] | None) -> t
         yield InputError(f"{node!r} is not a virt host of this run.", f"{name}.{_PREFIX}destination", hint)
     elif site.migrations.get(node) is None or not site.nodes[node]:
         yield RefusedError(f"{node} did not answer, so {name} cannot move there.", hint="Repair its connection, or set another virt host.")
-    if name == node:
-        yield InputError(f"{name} cannot move into a VM of itself.", f"{name}.{_PREFIX}destination", "Use another virt host.")
+    if server.kind:
+        yield InputError(f"{name} is {server.kind}, which does not move into a VM.", "migrate_server_hosts", "Remove it there.")
     if known and known[0] != node:
         yield RefusedError(f"the migration of {name} has begun on {known[0]}.", hint=f"Set {_PREFIX}destination of {name} to {known[0]}.")
     elif known and _source_address(known[1]) not in ("", server.address):

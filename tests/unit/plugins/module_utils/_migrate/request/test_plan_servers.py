@@ -151,9 +151,11 @@ def test_what_is_refused_before_the_first_pause(first: dict[str, t.Any], found: 
     assert plan.as_result()["failed"] and not plan.as_result()["steps"]
 
 
-def test_a_server_cannot_move_into_itself() -> None:
-    (problem,) = plan_servers.plan([server("web2", node="web2")], site(web2=[], nodes={"web2": NODE}), None).problems
-    assert "web2.master_migrate_destination: web2 cannot move into a VM of itself." in str(problem)
+def test_what_is_a_part_of_the_footprint_does_not_move_in_this_way() -> None:
+    (problem,) = plan_servers.plan([server("web2")._replace(kind="a virt host"), server("db1")], site(), None).problems
+    assert str(problem) == "migrate_server_hosts: web2 is a virt host, which does not move into a VM. Remove it there."
+    # one that has moved is a VM
+    assert not plan_servers.plan([server("web2")._replace(kind="a VM of metal1")], site(migration("web2", "done", "quiesce")), None).problems
 
 
 def test_another_virt_host_that_does_not_answer_is_named() -> None:
