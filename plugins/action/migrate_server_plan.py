@@ -24,7 +24,8 @@ class ActionModule(PlanAction):
         if not result.get("missing"):
             return result
         missing = ", ".join(result["missing"])
-        return {"failed": True, "lines": result["lines"], "msg": f"Not moved: {missing}. What has moved stays. Run this again to continue."}
+        text = f"Not moved: {missing}. What has moved stays. Run this again to continue."
+        return {"failed": True, "lines": result["lines"], "msg": f"Problems of {missing}." if self._task.check_mode else text}
 
     def plan(self, given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> Plan:
         """Return the plan, or the report."""
@@ -33,7 +34,8 @@ class ActionModule(PlanAction):
         servers = [_server(name, hostvars[name], given["defaults"], nodes)._replace(kind=_kind(name, hostvars[name], virt)) for name in given["servers"]]
         if given["failures"] is not None:
             failures = {name: text for each in given["failures"].values() for name, text in each.items()}
-            lines, missing = plan_servers.report(servers, given["migrations"], failures)
+            checked = {name for each in given["ended"].values() for name in each} if self._task.check_mode else None
+            lines, missing = plan_servers.report(servers, given["migrations"], failures, checked)
             return Plan(lines, values={"missing": missing})
         site = plan_servers.Site(given["nodes"], given["migrations"], set(variables["groups"]["all"]))
         # in check mode nothing is changed

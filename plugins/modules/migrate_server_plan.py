@@ -40,6 +40,10 @@ options:
   failures:
     description: Each virt host with the servers whose move failed there, and why. With it, the result of the moves is reported.
     type: dict
+  ended:
+    description: With O(failures), each virt host with the servers that were moved there, or checked in check mode.
+    type: dict
+    default: {}
 notes:
   - An action plugin on the control node, which also reads the variables and groups of all hosts. It contacts no host.
 seealso:
@@ -70,7 +74,7 @@ steps:
   type: list
   elements: dict
 missing:
-  description: Servers that have not moved, or were not rehearsed. If there are any, the module fails.
+  description: Servers that have not moved, or were not rehearsed, or in check mode not checked without a problem. If there are any, the module fails.
   returned: with O(failures)
   type: list
   elements: str

@@ -101,6 +101,15 @@ def test_a_failure_stops_before_the_next_server_also_on_another_host(moves: Move
     assert "web1: The migration web1 failed: too slow." in output and "web2: not begun" in output
 
 
+def test_check_mode_checks_all_servers_and_fails_with_all_problems(moves: Moves) -> None:
+    moves.answers["master_migrate metal1"] = {"failed": True, "msg": "no rsync"}
+    moves.answers["master_migrate metal2"] = {"migration": {"state": "running", "progress": {}}}
+    code, output = moves.move("--check")
+    assert code != 0 and len(moves.moved()) == 3, output
+    # one that is running is checked as well
+    assert "db1: no rsync" in output and "web2: no rsync" in output and "web1: no problem was found" in output and "Problems of db1, web2." in output, output
+
+
 def test_servers_that_have_moved_are_not_touched_again(moves: Moves) -> None:
     for name, node in (("db1", "metal1"), ("web1", "metal2"), ("web2", "metal1")):
         source = {"address": OLD[name]["ansible_host"]}
@@ -116,7 +125,7 @@ def test_nothing_is_changed_without_a_confirmation(moves: Moves) -> None:
     assert code != 0 and not moves.moved() and "Nothing was changed: migrate_server_confirm: db1 are not all servers that would move." in output, output
     # neither check mode nor a rehearsal pauses a server
     code, output = moves.move("--check")
-    assert code == 0 and len(moves.moved()) == 3, output
+    assert code == 0 and len(moves.moved()) == 3 and "web2: no problem was found" in output, output
     moves.move("-e", "master_migrate_stop_after=rehearse")
     assert len(moves.moved()) == 3
 

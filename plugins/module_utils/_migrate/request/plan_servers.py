@@ -225,19 +225,26 @@ def _need(what: str, size: int, free: int | None) -> tuple[str, bool]:
     return f"{what} {size_text(size)} needed, {left} free", free is not None and free < size
 
 
-def report(servers: t.Sequence[Server], migrations: Migrations, failures: t.Mapping[str, str]) -> tuple[list[str], list[str]]:
+def report(
+    servers: t.Sequence[Server], migrations: Migrations, failures: t.Mapping[str, str], checked: t.Collection[str] | None = None
+) -> tuple[list[str], list[str]]:
     """Return the lines of the report, and the servers that have not reached what the run was for.
 
     :arg migrations: virt host → its migrations after the run.
     :arg failures: server → why the run ended with it.
+    :arg checked: the servers without a problem, in check mode; ``None`` in others.
     """
     lines, missing = [], []
     for server in ordered(servers):
         known = found_migration(server, migrations)
         state, migration = _state(known), known[1] if known else {}
         good = server.name not in failures and (state in (*_MOVED, "running") or (server.rehearses and state == "stopped"))
+        if checked is not None and state not in _MOVED:
+            good = server.name in checked
         if server.name in failures:
             lines.append(f"{server.name}: {failures[server.name]}")
+        elif checked is not None and state not in _MOVED:
+            lines.append(f"{server.name}: {'no problem was found' if good else 'not checked'}")
         elif not good:
             lines.append(f"{server.name}: not begun" if known is None else f"{server.name}: {state}")
         else:

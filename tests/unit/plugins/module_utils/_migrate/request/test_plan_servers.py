@@ -184,6 +184,12 @@ def test_the_report_names_what_has_moved_what_has_failed_and_what_was_not_begun(
     assert missing == ["web1", "web2"]
 
 
+def test_check_mode_names_what_was_not_checked() -> None:
+    servers = [server("db1"), server("web1"), server("web2")]
+    lines, missing = plan_servers.report(servers, site(migration("db1", "retired", "quiesce")).migrations, {}, ["web1"])
+    assert lines[1:] == ["web1: no problem was found", "web2: not checked"] and missing == ["web2"]
+
+
 @pytest.mark.parametrize(
     ("state", "stop_after", "failed", "good"),
     [
