@@ -90,6 +90,23 @@ def test_the_master_needs_an_ipv4_address(tmp_path: pathlib.Path, address: str, 
     assert good or f"master_migrate_admin_address: {address} is not an IPv4 address." in " ".join(output.split()), output
 
 
+@pytest.mark.parametrize(
+    ("answer", "rescued"), [({"unreachable": True, "msg": "No route to host"}, ["metal1 cannot be reached: No route to host"]), ({"source": {}}, [])]
+)
+def test_a_source_that_cannot_be_reached_is_no_error_of_the_connection_to_the_virt_host(
+    tmp_path: pathlib.Path, answer: dict[str, t.Any], rescued: list[str]
+) -> None:
+    # a rescue would not be run, nor anything else on the virt host
+    control = ControlNode(tmp_path, "master_source_info", "note")
+    steps = yaml.safe_load((ROLE / "tasks/prepare.yml").read_text("utf-8"))
+    first = next(number for number, task in enumerate(steps) if "reduced.footprint.master_source_info" in task)
+    control.answers = {"master_source_info metal1": answer, "note metal2": {}}
+    block = {"block": steps[first : first + 2], "rescue": [{"reduced.footprint.note": {"text": "{{ ansible_failed_result.msg }}"}}]}
+    given = {"master_migrate_services": [], "master_migrate_containers": [], "master_migrate_excludes": [], "master_migrate_admin_address": "192.0.2.2"}
+    code, output = control.play([block], "metal2", master_migrate_source="metal1", **given)
+    assert code == 0 and [call["arguments"]["text"] for call in control.calls("note")] == rescued, output
+
+
 def test_the_error_of_an_interrupted_migration_is_shown_without_the_name_of_the_source(tmp_path: pathlib.Path) -> None:
     now = {"active": False, "state": "failed", "phases": {"quiesce": {}}}
     control = ControlNode(tmp_path, "master_migrate", "master_migrate_info", "one_time_key")
