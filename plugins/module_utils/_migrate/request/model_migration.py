@@ -120,7 +120,7 @@ def parse_spec(params: t.Mapping[str, t.Any]) -> MigrationSpec:
         health_checks=parse_checks(params.get("health_checks") or []),
         hooks=parse_hooks(params.get("hooks") or []),
         preparation_timeout=number(params.get("preparation_timeout"), 0, 0, 31536000, "preparation_timeout"),
-        cutover_at=_parse_cutover_at(params.get("cutover_at")),
+        cutover_at=parse_cutover_at(params.get("cutover_at")),
         cutover_window=number(params.get("cutover_window"), 3600, 60, 31536000, "cutover_window"),
         max_pause=number(params.get("max_pause"), 0, 0, 31536000, "max_pause"),
         max_passes=number(params.get("max_passes"), 6, 1, 100, "max_passes"),
@@ -152,7 +152,8 @@ def _parse_stop_after(value: t.Any) -> str | None:
     return choice(value, STOP_AFTER, "stop_after")
 
 
-def _parse_cutover_at(value: t.Any) -> float | None:
+def parse_cutover_at(value: t.Any, path: str = "cutover_at") -> float | None:
+    """Parse the time at which a pause begins, in Unix seconds; ``None`` for as soon as possible."""
     if value is None or value == "":
         return None
     try:
@@ -162,7 +163,7 @@ def _parse_cutover_at(value: t.Any) -> float | None:
             return at.timestamp()
     except (ValueError, OverflowError):
         pass
-    raise InputError(f"{shown(value)} is not a time with time zone.", "cutover_at", "Write for example '2026-12-24T02:00:00+01:00', or Z for UTC.")
+    raise InputError(f"{shown(value)} is not a time with time zone.", path, "Write for example '2026-12-24T02:00:00+01:00', or Z for UTC.")
 
 
 def _parse_admin(entry: t.Mapping[str, t.Any]) -> Admin:

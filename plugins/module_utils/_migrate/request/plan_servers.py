@@ -12,6 +12,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import ipv4
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_plan import Plan
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB, size_text
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
+from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_migration import parse_cutover_at
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request.model_text import duration, summary
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_vm import VmDetails, parse_vms
 
@@ -90,6 +92,8 @@ def plan(servers: t.Sequence[Server], site: Site, confirm: t.Sequence[str] | Non
     for server in left:
         found.found += _problems(server, site, known[server.name])
     found.found += _shared(servers)
+    times = found.call(_times, left)
+    found.found += _untimely(left, times) if times is not None else []
     needs = {server.name: vm for server in left if (vm := found.call(server.vm)) is not None}
     lines = [_line(server, known[server.name], needs.get(server.name)) for server in order]
     for node, text, short in _capacity(left, needs, site, known):
@@ -182,6 +186,20 @@ def _shared(servers: t.Sequence[Server]) -> t.Iterator[FootprintError]:
             if value and other != f"{server.name}.{_PREFIX}{option}":
                 hint = "Set it for each server in host_vars, not for all of them."
                 yield InputError(f"{value} is also {other}.", f"{server.name}.{_PREFIX}{option}", hint)
+
+
+def _times(servers: t.Sequence[Server]) -> dict[str, float | None]:
+    return {server.name: parse_cutover_at(server.options.get("cutover_at"), f"{server.name}.{_PREFIX}cutover_at") for server in servers}
+
+
+def _untimely(servers: t.Sequence[Server], times: t.Mapping[str, float | None]) -> t.Iterator[FootprintError]:
+    """Pauses that would begin before those of servers that move before."""
+    for server in (server for server in servers if not server.rehearses):
+        for first in server.after:
+            earliest, own = times.get(first), times[server.name]
+            if earliest is not None and (own is None or own <= earliest):
+                what = f"{server.name} moves after {first}, whose pause begins at {utc(earliest)}."
+                yield InputError(what, f"{server.name}.{_PREFIX}cutover_at", "Set a later time.")
 
 
 def _line(server: Server, known: tuple[str, Values] | None, vm: VmDetails | None) -> str:

@@ -151,6 +151,29 @@ def test_what_is_refused_before_the_first_pause(first: dict[str, t.Any], found: 
     assert plan.as_result()["failed"] and not plan.as_result()["steps"]
 
 
+NIGHT, MORNING = "2026-12-24T02:00:00+01:00", "2026-12-24T05:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "more", "problem"),
+    [
+        (NIGHT, MORNING, {}, ""),
+        ("", MORNING, {}, ""),
+        (NIGHT, NIGHT, {}, "web1.master_migrate_cutover_at: web1 moves after db1, whose pause begins at 2026-12-24T01:00:00Z. Set a later time."),
+        (MORNING, NIGHT, {}, "web1 moves after db1, whose pause begins at 2026-12-24T05:00:00Z"),
+        # it would pause at once
+        (NIGHT, "", {}, "web1 moves after db1"),
+        # a rehearsal pauses nothing
+        (NIGHT, "", {"stop_after": "rehearse"}, ""),
+        ("tonight", MORNING, {}, "db1.master_migrate_cutover_at: 'tonight' is not a time with time zone."),
+    ],
+)
+def test_the_times_of_pauses_keep_the_order(first: str, second: str, more: dict[str, str], problem: str) -> None:
+    servers = [server("web1", after=["db1"], cutover_at=second, **more), server("db1", cutover_at=first, **more)]
+    plan = plan_servers.plan(servers, site(), ["db1", "web1"])
+    assert problem in "\n".join(map(str, plan.problems)) and bool(plan.problems) == bool(problem)
+
+
 def test_what_is_a_part_of_the_footprint_does_not_move_in_this_way() -> None:
     (problem,) = plan_servers.plan([server("web2")._replace(kind="a virt host"), server("db1")], site(), None).problems
     assert str(problem) == "migrate_server_hosts: web2 is a virt host, which does not move into a VM. Remove it there."
