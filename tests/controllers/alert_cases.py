@@ -70,6 +70,8 @@ def _on_a(series: str, values: str) -> dict[str, str]:
 CASES: t.Mapping[str, Case] = {
     "HostDown": Case(_on_a('up{job="host",instance="%s"}', "0x5000"), 1),
     "StateUnknown": Case(_on_a('footprint_gathered_timestamp_seconds{instance="%s",gatherer="services"}', "0x5000"), 3, 2),
+    # the exporter does not read a file that it cannot parse, or that was never written
+    "StateMissing": Case(_on_a('footprint_gathered_timestamp_seconds{instance="%s",gatherer="services"}', "_x5000"), 6, 4),
     "PartUnknown": Case(_on_a('footprint_part_known{instance="%s",part="vms",gatherer="machine"}', "0x5000"), 6, 4),
     "ProbeFailed": Case(_on_a('footprint_probe_healthy{instance="%s",probe="shop"}', "0x5000"), 2),
     "UnitFailed": Case({'footprint_unit_failed{instance="a",unit="shop.service"}': "1x5000"}, 3, 1),
