@@ -39,16 +39,31 @@ def test_without_a_monitoring_host_nothing_is_done(tmp_path: pathlib.Path) -> No
     ({"monitoring_receivers": [{"name": "a"}, {"name": "a"}]}, "(got a, a)"),
     ({"monitoring_storage": 10**9}, "are more than half of the file system"),
     ({"__monitoring_address": "192.0.2.9"}, "must be one of 127.0.0.1, monitoring_memory"),
-    ({}, "ok=4"),
+    ({}, "ok=5"),
+    ({"footprint_environment": "blue"}, "ok=5"),
 ])  # fmt: skip
 def test_settings_are_checked(given: dict[str, t.Any], words: str, tmp_path: pathlib.Path) -> None:
     role = yaml.safe_load((ROOT / "roles/monitoring/defaults/main.yml").read_text("utf-8"))
-    fixed = {"__monitoring_monitors_here": True, "__monitoring_address": "127.0.0.1", "ansible_facts": {"all_ipv4_addresses": ["127.0.0.1"]}}
+    request = str(tmp_path / "none.json")
+    names = {"__monitoring_request": request, "__monitoring_environment": "{{ footprint_environment | default(footprint_cluster | default('footprint')) }}"}
+    fixed = {**names, "__monitoring_monitors_here": True, "__monitoring_address": "127.0.0.1", "ansible_facts": {"all_ipv4_addresses": ["127.0.0.1"]}}
     play = [{"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": {**role, **fixed, **given},
              "tasks": [{"ansible.builtin.import_tasks": str(ROOT / "roles/monitoring/tasks/check.yml")}]}]  # fmt: skip
     (tmp_path / "check.yml").write_text(json.dumps(play), "utf-8")
     unused_code, output = ControlNode(tmp_path).run(str(tmp_path / "check.yml"))
     assert words in " ".join(output.split()), output
+
+
+@pytest.mark.parametrize(("given", "words"), [
+    ({"footprint_environment": "blue"}, "localhost is monitored by the footprint amber, and a host by one only."),
+    ({}, "localhost is monitored by the footprint amber"),
+    ({"footprint_environment": "amber"}, "ok=6"),
+    ({"footprint_cluster": "amber"}, "ok=6"),
+    ({"__monitoring_request": "/"}, "failed=1"),
+])  # fmt: skip
+def test_a_host_of_another_footprint_is_left_to_it(given: dict[str, t.Any], words: str, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "request.json").write_text('{"environment": "amber", "schema": 1}', "utf-8")
+    test_settings_are_checked({"__monitoring_request": str(tmp_path / "request.json"), **given}, words, tmp_path)
 
 
 def test_status_asks_for_the_units_only_if_there_is_a_monitoring_host() -> None:
