@@ -12,6 +12,7 @@ import re
 import sys
 import typing as t
 
+import jinja2
 import pytest
 import yaml
 
@@ -64,6 +65,22 @@ def test_settings_are_checked(given: dict[str, t.Any], words: str, tmp_path: pat
 def test_a_host_of_another_footprint_is_left_to_it(given: dict[str, t.Any], words: str, tmp_path: pathlib.Path) -> None:
     (tmp_path / "request.json").write_text('{"environment": "amber", "schema": 1}', "utf-8")
     test_settings_are_checked({"__monitoring_request": str(tmp_path / "request.json"), **given}, words, tmp_path)
+
+
+def test_metrics_may_have_a_file_system_of_their_own(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = "echo 1M-blocks; for each; do case $each in /var/lib) echo 200000;; /var/lib/prometheus) echo 100;; esac; done"
+    ControlNode(tmp_path / "programs").program(monkeypatch, "df", sizes)
+    test_settings_are_checked({}, "1024 MiB are more than half of the file system of the metrics on localhost (100 MiB)", tmp_path)
+
+
+def test_what_a_host_sends_is_limited() -> None:
+    """With a host of 60,000 series, Prometheus 2.42 stored all of them without the limits, and reported it as down with them."""
+    environment = jinja2.Environment(autoescape=False)  # noqa: S701
+    environment.filters["to_json"] = json.dumps
+    template = environment.from_string((ROOT / "roles/monitoring/templates/prometheus.yml.j2").read_text("utf-8"))
+    found = yaml.safe_load(template.render(__monitoring_targets={"node1": "192.0.2.11"}, __monitoring_folder="/etc/m", inventory_hostname="node1"))
+    limits = {key: job.get(key) for job in found["scrape_configs"] if job["job_name"] == "host" for key in ("body_size_limit", "sample_limit", "honor_timestamps")}
+    assert limits == {"body_size_limit": "10MB", "sample_limit": 20000, "honor_timestamps": False}
 
 
 def test_status_asks_for_the_units_only_if_there_is_a_monitoring_host() -> None:
