@@ -253,6 +253,10 @@ def _prepare(
     sleep: t.Callable[[float], None],
 ) -> None:
     """Write the cookie, start or restart."""
+    joins = bool("join" in actions and request.seed and {"start", "restart"} & set(actions))
+    if joins and "set the cookie" not in actions:
+        # nothing is stopped for a cluster that cannot be joined
+        _seed_status(str(request.seed), broker)
     if "restart" in actions:
         if facts["running"] and len(facts["members"]) > 1:
             _await_uncritical(request, broker, sleep)
@@ -263,10 +267,9 @@ def _prepare(
         broker.write_cookie(cookie)
     if "set its data aside" in actions:
         broker.set_aside()
-    if "join" in actions and request.seed and {"start", "restart"} & set(actions):
-        # before it starts: with Khepri the cluster would send its data to a member that has lost its disk
-        if broker.node in _seed_status(request.seed, broker).get("disk_nodes", ()):
-            broker.forget(broker.node, request.seed)
+    # before it starts: with Khepri the cluster would send its data to a member that has lost its disk
+    if joins and broker.node in _seed_status(str(request.seed), broker).get("disk_nodes", ()):
+        broker.forget(broker.node, str(request.seed))
     forced = "force the start" in actions
     if forced and not facts["khepri"]:
         broker.force_boot()

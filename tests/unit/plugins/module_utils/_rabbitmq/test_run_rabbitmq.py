@@ -285,6 +285,8 @@ def test_a_member_with_khepri_notes_its_cluster() -> None:
         # queues would lose their quorum
         ({**MEMBER, "why": "it would stop"}, {"state": "restarted", "wait_timeout": 5}, BackendError, "must not be restarted now: it would stop", ""),
         ({"up": True, "app": True, "theirs": []}, {"seed": SEED}, BackendError, "rabbit@a cannot be reached", "stop_app"),
+        # it serves on alone
+        ({"up": True, "app": True, "theirs": [], "secret": COOKIE}, {"seed": SEED, "state": "restarted"}, BackendError, "rabbit@a cannot be reached", "stop"),
         # it may know this member: with Khepri it would send its data to one that has lost its disk
         ({"theirs": []}, {"seed": SEED}, BackendError, "rabbit@a cannot be reached", "start"),
         # a broker that is paused in a minority: alone it would be a second cluster next to the one that it cannot see
