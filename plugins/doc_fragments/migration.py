@@ -224,8 +224,8 @@ options:
     type: str
   cutover_window:
     description:
-      - Seconds after O(cutover_at) in which the pause may begin, also if the source does not answer at first. Afterwards it does not begin, and the copy is kept
-        for the next run.
+      - Seconds after O(cutover_at) in which the pause may begin, also if the source does not answer at first. Afterwards it does not begin, and the copy is
+        kept for the next run.
     type: int
     default: 3600
   max_pause:

@@ -79,8 +79,8 @@ def test_what_a_host_sends_is_limited() -> None:
     environment.filters["to_json"] = json.dumps
     template = environment.from_string((ROOT / "roles/monitoring/templates/prometheus.yml.j2").read_text("utf-8"))
     found = yaml.safe_load(template.render(__monitoring_targets={"node1": "192.0.2.11"}, __monitoring_folder="/etc/m", inventory_hostname="node1"))
-    limits = {key: job.get(key) for job in found["scrape_configs"] if job["job_name"] == "host" for key in ("body_size_limit", "sample_limit", "honor_timestamps")}
-    assert limits == {"body_size_limit": "10MB", "sample_limit": 20000, "honor_timestamps": False}
+    (job,) = [job for job in found["scrape_configs"] if job["job_name"] == "host"]
+    assert {key: job.get(key) for key in ("body_size_limit", "sample_limit", "honor_timestamps")} == {"body_size_limit": "10MB", "sample_limit": 20000, "honor_timestamps": False}
 
 
 def test_status_asks_for_the_units_only_if_there_is_a_monitoring_host() -> None:
