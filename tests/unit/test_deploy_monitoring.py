@@ -80,7 +80,8 @@ def test_what_a_host_sends_is_limited() -> None:
     template = environment.from_string((ROOT / "roles/monitoring/templates/prometheus.yml.j2").read_text("utf-8"))
     found = yaml.safe_load(template.render(__monitoring_targets={"node1": "192.0.2.11"}, __monitoring_folder="/etc/m", inventory_hostname="node1"))
     (job,) = [job for job in found["scrape_configs"] if job["job_name"] == "host"]
-    assert {key: job.get(key) for key in ("body_size_limit", "sample_limit", "honor_timestamps")} == {"body_size_limit": "10MB", "sample_limit": 20000, "honor_timestamps": False}
+    limits = {"body_size_limit": "10MB", "sample_limit": 20000, "honor_timestamps": False}
+    assert {key: job.get(key) for key in limits} == limits
 
 
 def test_status_asks_for_the_units_only_if_there_is_a_monitoring_host() -> None:
