@@ -24,7 +24,7 @@ class Request(t.NamedTuple):
 
     :arg server: that of the new VM, empty for the one that the VM is on.
     :arg stop: whether a controller that answers may be shut down.
-    :arg confirm: the server that does not answer, as typed by a person who made sure that it is off.
+    :arg confirm: the servers that do not answer, separated by commas, as typed by a person who made sure that they are off.
     :arg again: whether a healthy controller that was replaced before is replaced again.
     :arg id: ID of its VM, empty if that is its name.
     """
@@ -128,31 +128,44 @@ def plan(request: Request, known: Known, found: Found, now: str) -> Plan:
     if last is not None and last["state"] != COMPLETED:
         return _continue(request, known, found, records, last, here)
     source = next(iter(here), "") if len(here) == 1 else ""
-    source = source or (str(last["to"]) if last else "") or known.places[request.name]
+    source = source or _noted(request, found) or (str(last["to"]) if last else "") or known.places[request.name]
     destination = request.server or source
     if last is not None and last["to"] == destination and destination in here and not request.again:
         # an old VM that came back with its server may disturb the new one
         back = last["source"] != destination and last["source"] in here
         if back or _healthy(request.name, known, found):
             return _done(request.name, found, records, last)
-    why = _alive(request, found) + _server_lost(request, found, source, destination) + _elsewhere(request, here, source, destination)
+    why = _alive(request, found) + _server_lost(request, found, destination, _suspects(found, source, here)) + _elsewhere(request, here, source, destination)
     why += _quorum(request.name, known, found, source)
     return _planned(request, known, found, records, Plan(REPLACE, tuple(why), source, destination, now), here)
 
 
+def _is_it(vm: t.Mapping[str, t.Any], names: tuple[str, str]) -> bool:
+    return str(vm.get("id")) == names[0] or vm.get("name") == names[1]
+
+
 def _is_here(vm: t.Mapping[str, t.Any], names: tuple[str, str]) -> bool:
-    return (str(vm.get("id")) == names[0] or vm.get("name") == names[1]) and not vm.get("moved") and not vm.get("moved_to")
+    return _is_it(vm, names) and not vm.get("moved")
+
+
+def _noted(request: Request, found: Found) -> str:
+    """Return the server that does not answer to which its VM was moved, as another one has noted; empty without."""
+    to = [str(vm["moved"]) for facts in found.servers.values() for vm in (facts or {}).get("vms") or () if _is_it(vm, request.names) and vm.get("moved")]
+    return next((server for server in to if not found.servers.get(server)), "")
 
 
 def _continue(
     request: Request, known: Known, found: Found, records: t.Mapping[str, t.Mapping[str, t.Any]], record: t.Mapping[str, t.Any], here: t.Sequence[str]
 ) -> Plan:
-    """Continue an interrupted replacement; whether the old VM was alive does not matter any more."""
-    server = str(record["to"])
-    why = _quorum(request.name, known, found, str(record["source"]))
+    """Continue an interrupted replacement; whether the old VM was alive does not matter any more, but until the new one runs, its server may be on again."""
+    server, source = str(record["to"]), str(record["source"])
+    vms = (found.servers[server] or {}).get("vms") or ()
+    runs = _retired(records.get(server), str(record["at"])) and any(_is_here(vm, request.names) and vm.get("state") == "running" for vm in vms)
+    why = [] if runs else _server_lost(request, found, server, [source])
+    why += _quorum(request.name, known, found, source)
     if request.server and request.server != server:
         why.insert(0, f"{_PREFIX}_server: the replacement on {server} is unfinished. Finish it with {_PREFIX}_server={server}")
-    return _planned(request, known, found, records, Plan(REPLACE, tuple(why), str(record["source"]), server, str(record["at"])), here)
+    return _planned(request, known, found, records, Plan(REPLACE, tuple(why), source, server, str(record["at"])), here)
 
 
 def _planned(
@@ -169,6 +182,8 @@ def _planned(
     lines += [f"  RabbitMQ forgets it on {peer}"] if peer else []
     lines += ["  it joins the database by a state transfer from its peers"]
     lines += [f"  {absent} does not answer: when it is back, run the same command again before {request.name} starts there"] if absent else []
+    silent = [server for server in _suspects(found, base.source, here) if not found.servers.get(server) and server != absent]
+    lines += [f"  {server} does not answer: if it has {request.name} as well, take it away there before it starts" for server in silent]
     return dataclasses.replace(base, retire=retire, peer=peer, absent=absent, lines=tuple(lines))
 
 
@@ -203,22 +218,29 @@ def _alive(request: Request, found: Found) -> list[str]:
     return [f"{_PREFIX}_name: {request.name} is alive, it answers. If it is to be shut down and replaced, set {_PREFIX}_stop=true"]
 
 
-def _server_lost(request: Request, found: Found, source: str, destination: str) -> list[str]:
+def _suspects(found: Found, source: str, here: t.Sequence[str]) -> list[str]:
+    """Return the servers on which its VM may run: the one that is known, and where nobody has it, each that does not answer."""
+    return list(dict.fromkeys((source, *(() if here else (server for server, facts in found.servers.items() if not facts)))))
+
+
+def _server_lost(request: Request, found: Found, destination: str, suspects: t.Sequence[str]) -> list[str]:
     """Return the reasons against a replacement whose servers do not answer."""
     if not found.servers.get(destination):
-        hint = f"Name another server with {_PREFIX}_server" if destination == source else "Use another one"
+        hint = "Use another one" if suspects[0] != destination else f"Name another server with {_PREFIX}_server"
         return [f"{_PREFIX}_server: {destination} does not answer. {hint}, or repair it"]
-    if found.servers.get(source) or source == destination:
-        return []
-    if source in found.answering:
-        return [f"{_PREFIX}_confirm: {source} is not off: its ssh port answers. Power it off, or make it reachable for Ansible"]
-    if request.confirm != source:
-        wrong = f"{request.confirm!r} is not the server whose loss must be confirmed. " if request.confirm else ""
-        return [
-            f"{_PREFIX}_confirm: {wrong}{source} does not answer. If it still runs {request.name}, two machines would use the same name and address. "
-            f"Make sure that it is off, then set {_PREFIX}_confirm={source}"
-        ]
-    return []
+    silent = [server for server in suspects if not found.servers.get(server)]
+    named = [name for name in request.confirm.replace(",", " ").split() if name]
+    on = [server for server in silent if server in found.answering]
+    if on:
+        return [f"{_PREFIX}_confirm: {server} is not off: its ssh port answers. Power it off, or make it reachable for Ansible" for server in on]
+    other = [name for name in named if name not in silent]
+    wrong = f"{', '.join(map(repr, other))} is not the server whose loss must be confirmed. " if other else ""
+    return [
+        f"{_PREFIX}_confirm: {wrong}{server} does not answer. If it still runs {request.name}, two machines would use the same name and address. "
+        f"Make sure that it is off, then set {_PREFIX}_confirm={','.join(silent)}"
+        for server in silent
+        if server not in named
+    ]
 
 
 def _elsewhere(request: Request, here: t.Sequence[str], source: str, destination: str) -> list[str]:

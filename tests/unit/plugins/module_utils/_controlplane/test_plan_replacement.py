@@ -195,3 +195,44 @@ def test_a_vm_with_another_id_than_its_name_is_found() -> None:
     done = {**record(source="metal3", to="metal1"), "id": "7"}
     plan = planned(found(metal1={"vms": [vm], "replacements": [done]}, metal3={"vms": [vm], "replacements": []}), looked=looks(()), id="7")
     assert (plan["action"], plan["retire"]) == ("clean", ["metal3"])
+
+
+def test_a_server_to_which_the_vm_was_moved_is_confirmed_by_name() -> None:
+    # the inventory is not edited yet
+    noted = {"vms": [{"id": "c1", "name": "c1", "state": "shutdown", "moved": "metal2"}], "replacements": []}
+    seen = found(metal1=noted, metal2={})
+    assert planned(seen)["why"] == ["replace_controller_server: metal2 does not answer. Name another server with replace_controller_server, or repair it"]
+    result = planned(seen, server="metal1")
+    assert len(result["why"]) == 1 and result["why"][0].endswith("Make sure that it is off, then set replace_controller_confirm=metal2")
+    result = planned(seen, server="metal1", confirm="metal2")
+    assert (result["why"], result["source"], result["absent"], result["retire"]) == ([], "metal2", "metal2", ["metal1"])
+    # one that answers without the VM has lost it
+    assert planned(found(metal1=noted))["ok"]
+
+
+def test_where_no_server_has_the_vm_each_that_does_not_answer_is_confirmed_by_name() -> None:
+    seen = found(metal1=server(), metal2={})
+    result = planned(seen)
+    assert len(result["why"]) == 1 and "metal2 does not answer. If it still runs c1" in result["why"][0]
+    assert "its ssh port answers" in planned(seen, confirm="metal2", answering=["metal2"])["why"][0]
+    result = planned(seen, confirm="metal2")
+    assert result["ok"] and result["lines"][-1] == "  metal2 does not answer: if it has c1 as well, take it away there before it starts"
+    both = found(metal1={}, metal2={})
+    assert [line[-13:] for line in planned(both, server="metal3", confirm="metal1")["why"]] == ["metal1,metal2"]
+    assert planned(both, server="metal3", confirm="metal1,metal2")["ok"]
+    # it is where it should be
+    assert planned(found(metal2={}))["ok"]
+
+
+def test_an_interrupted_run_does_not_continue_while_the_lost_server_is_on_again() -> None:
+    seen = found(metal1={}, metal3=server("c3", records=[record("retired", to="metal3")]))
+    assert "metal1 is not off: its ssh port answers" in planned(seen, server="metal3", confirm="metal1", answering=["metal1"])["why"][0]
+    assert planned(seen, server="metal3")["why"][0].endswith("then set replace_controller_confirm=metal1")
+    assert planned(seen, server="metal3", confirm="metal1")["ok"]
+    # defined, but not started
+    off = server("c3", "c1", records=[record("retired", to="metal3")])
+    off["vms"][1]["state"] = "shutdown"
+    assert not planned(found(metal1={}, metal3=off), server="metal3", answering=["metal1"])["ok"]
+    # it runs: the services are to be deployed on it
+    runs = found(metal1={}, metal3=server("c3", "c1", records=[record("retired", to="metal3")]))
+    assert planned(runs, server="metal3", answering=["metal1"])["ok"]
