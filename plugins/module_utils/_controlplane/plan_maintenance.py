@@ -16,6 +16,7 @@ MOVE, STOP = "move", "stop"
 # stages of the unfinished server: its VMs may be moved or off; its management controller may have switched it off; only its VMs have to come back
 EMPTYING, RESTARTING, RESTARTED = "emptying", "restarting", "restarted"
 _PREFIX = "maintain_virt_node"
+_RUNNING = ("running", "paused", "suspended")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,14 +120,15 @@ def plan(
 
     :arg vms: the VMs of this server, as returned by ``vm_info``.
     :arg environments: environment → its members; each must keep its majorities.
-    :arg places: host → its server.
+    :arg places: host → its server, as far as the inventory knows it.
     :arg journal: of an interrupted run; its VMs are those of the unfinished server.
     :arg instances: result of ``compute_instances`` in check mode, as registered; empty or skipped for other servers.
     """
     begun = (journal or {}).get("server") == server
     stage = str((journal or {}).get("stage") or "") if begun else ""
-    here = {host for members in environments.values() for names in members.values() for host in names if (places.get(host) or host) == server}
     steps = [Step(**one) for one in (journal or {}).get("steps") or ()] if begun else []
+    members = {host for members in environments.values() for names in members.values() for host in names}
+    here = _members_here(server, members, vms, places) | members & {step.name for step in steps}
     record = (journal or {}).get("instances") or {} if begun else {}
     why: list[str] = []
     if stage != RESTARTED:
@@ -150,6 +152,13 @@ def plan(
     }  # fmt: skip
 
 
+def _members_here(server: str, members: set[str], vms: t.Sequence[t.Mapping[str, t.Any]], places: t.Mapping[str, str]) -> set[str]:
+    """Return the members that the server would take with it: what it reports itself counts, whatever the inventory says of a VM that was moved."""
+    running = {str(vm["name"]) for vm in vms if not vm.get("moved") and vm.get("state") in _RUNNING}
+    left = {str(vm["name"]) for vm in vms if vm.get("moved") not in (None, "", server)}
+    return {host for host in members if host in running or (places.get(host) or host) == server and host not in left}
+
+
 def _migrated(vms: t.Sequence[t.Mapping[str, t.Any]], record: t.Mapping[str, t.Any]) -> set[str]:
     """Return the names of the domains that are instances which leave the server."""
     ids = {str(step["id"]) for step in record.get("steps") or ()}
@@ -161,7 +170,7 @@ def _steps(server: str, vms: t.Sequence[t.Mapping[str, t.Any]], policy: Policy) 
     why = []
     for vm in vms:
         name = str(vm["name"])
-        if vm.get("moved") or vm.get("state") not in ("running", "paused", "suspended"):
+        if vm.get("moved") or vm.get("state") not in _RUNNING:
             continue
         if vm.get("instance"):
             why.append(f"{name} is an instance of a cloud, but not one that Nova has on {server} and this playbook migrates: migrate or delete it first")

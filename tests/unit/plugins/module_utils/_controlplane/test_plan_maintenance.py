@@ -57,6 +57,20 @@ def test_the_last_member_of_a_majority_is_refused() -> None:
     assert planned(server="metal2", vms=[vm("c3")], places=places)["ok"]
 
 
+def test_a_member_that_the_inventory_lists_elsewhere_counts_where_it_runs() -> None:
+    # c1 was moved from metal1 to metal2, or replaced there, and the inventory is not edited yet
+    found = planned(server="metal2", vms=[vm("c1"), vm("c2")])
+    assert found["members"] == ["c1", "c2"] and "without metal2 (c1, c2) galera would have 1 of 3 members left" in found["why"][0]
+    # where it was, its old copy counts for nothing, and what is off is lost to no one
+    left = planned(server="metal1", vms=[vm("c1", state="shutdown", moved="metal2"), vm("c3", state="shutdown")])
+    assert (left["ok"], left["members"]) == (True, [])
+    # one that is still in its VM details and arrives here is not lost twice
+    assert planned(server="metal1", vms=[vm("c1", state="shutdown", moved="metal1")])["members"] == ["c1"]
+    # an interrupted run has stopped it
+    kept = journal(server="metal2", steps=[{"name": "c1", "action": "stop", "destination": ""}])
+    assert planned(server="metal2", vms=[vm("c1", state="shutdown"), vm("c2")], journal=kept, accept_outage=True)["members"] == ["c1", "c2"]
+
+
 def test_each_environment_with_members_on_the_server_keeps_its_majority() -> None:
     # red has one member on each server, blue has two of its three on the first one
     blue = {"b1": "metal1", "b2": "metal1", "b3": "metal2"}
