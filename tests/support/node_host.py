@@ -11,7 +11,7 @@ import json
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import HostFacts, PoolCapacity
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_parts import NETWORK, POOL, FoundNetwork, made_uuid
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainRecord
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainRecord, DriverMissing
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_result import DefineResult, VmResult
 from tests.support.fake_node import FakeMounts
 
@@ -43,6 +43,7 @@ class Host:
         self.network_list = {}
         self.text = json.dumps({"attributes": {"name": "metal1", "cluster": "lab", "roles": ["virt"], "vms": [{"id": "c1", "roles": ["controller"]}]}})
         self.answers = True
+        self.silent: set[str] = set()
         self.done = []
         self.dies_after = None
         self.notes = {}
@@ -110,8 +111,10 @@ class _Connection:
         self.host, self.uri = host, uri
 
     def __enter__(self):
-        if not self.host.answers or self.uri not in self.host.records:
+        if not self.host.answers or self.uri in self.host.silent:
             raise BackendError("libvirt does not answer.")
+        if self.uri not in self.host.records:
+            raise DriverMissing("this driver does not exist.")
         return self
 
     def __exit__(self, *unused):

@@ -18,7 +18,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size
 from ansible_collections.reduced.footprint.plugins.module_utils._move.io_place import has_arrived, partial
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import DISK, STATE, Item
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost, DomainRecord, libvirt, libvirt_errors
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, DomainRecord, libvirt, libvirt_errors
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_host_network import kind_of, networks
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import macs_of, parse, text_of
@@ -39,23 +39,15 @@ def find(cluster: str, vm_id: str, uuid: str, uri: str | None) -> tuple[str, Dom
     """Find the domain of a VM; returns its connection URI and record, or ``None``.
 
     :arg uuid: the one derived from cluster and id; an adopted domain has another UUID and is found by its metadata.
-    :raises BackendError: no libvirt driver answers.
+    :raises BackendError: a libvirt driver does not answer, so that it is unknown.
     """
-    uris = [uri] if uri else sorted(set(DRIVER_URIS.values()))
-    failures: list[BackendError] = []
-    for each in uris:
-        try:
-            with DomainHost(each) as host:
-                records = host.domains()
-        except BackendError as error:
-            failures.append(error)
-            continue
+    for host in io_domain_lists.drivers([uri] if uri else ()):
+        with host:
+            records = host.domains()
         same = next((record for record in records if record.uuid == uuid), None)
         found = same or next((record for record in records if _marked(record, cluster, vm_id)), None)
         if found is not None:
-            return each, found
-    if len(failures) == len(uris):
-        raise failures[0]
+            return host.uri, found
     return None
 
 
@@ -348,7 +340,7 @@ def look(vm: t.Mapping[str, t.Any], uri: str) -> dict[str, t.Any]:
 
 def _look_at(host: DomainHost, vm: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     facts: dict[str, t.Any] = {"domain": None, "name_taken": None, "macs_taken": {}, "networks": networks(host), "host": _hypervisor(host)}
-    for other in io_domain_lists.drivers(host.uri):
+    for other in io_domain_lists.drivers(needed=host.uri):
         with other:
             uri = other.uri
             for record in other.domains():

@@ -165,7 +165,7 @@ def _needed_by_others(uuid: str, uri: str) -> set[str]:
     :raises BackendError: that is not known, so nothing may be removed.
     """
     needed: set[str] = set()
-    for host in io_domain_lists.drivers(uri):
+    for host in io_domain_lists.drivers(needed=uri):
         with host:
             for record in host.domains():
                 if record.uuid == uuid:

@@ -13,7 +13,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core import io_records
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import parse_time
 from ansible_collections.reduced.footprint.plugins.module_utils._move import io_look, io_replacement
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_replacement import (
@@ -24,6 +24,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_repl
     Replacement,
     parse_replacement,
 )
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost, DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
@@ -104,7 +105,7 @@ def _retire(request: ReplacementRequest, record: Replacement, before: Replacemen
             # before anything else, so that nothing starts the old VM again
             with host_lock("domains", _LOCK):
                 run_owner.change(uuid, Event("replaced", to=request.to, of=Record(request.cluster, request.id, uuid, name)))
-        _take_away(request, uuid, found[0] if found else _uris(request)[0], removals, suffix)
+        _take_away(request, uuid, found[0] if found else _uri(request), removals, suffix)
         io_replacement.forget_refusal(name)
         if not leaves:
             io_owner.forget(uuid)
@@ -112,19 +113,15 @@ def _retire(request: ReplacementRequest, record: Replacement, before: Replacemen
     return _result(before, done, actions)
 
 
-def _uris(request: ReplacementRequest) -> list[str]:
+def _uri(request: ReplacementRequest) -> str:
     given = (request.details or {}).get("hypervisor")
-    first = request.uri or DRIVER_URIS.get(str(given), "qemu:///system")
-    return list(dict.fromkeys((first, *sorted(set(DRIVER_URIS.values())))))
+    return request.uri or DRIVER_URIS.get(str(given), "qemu:///system")
 
 
 def _plan(request: ReplacementRequest, uuid: str, found: tuple[str, DomainRecord] | None, stack: contextlib.ExitStack) -> tuple[Removal, ...]:
     """Return the volumes of the old VM, and on the server of the new one those in the way of its disks."""
-    hosts = []
-    for each in dict.fromkeys(([found[0]] if found else []) + _uris(request)):
-        # a driver that this host does not have needs no volume
-        with contextlib.suppress(BackendError):
-            hosts.append(stack.enter_context(DomainHost(each)))
+    first = found[0] if found else _uri(request)
+    hosts = sorted(map(stack.enter_context, io_domain_lists.drivers()), key=lambda host: host.uri != first)
     document = parse(found[1].config_xml) if found else None
     owned = xml_metadata.read(document) if found else None
     given: dict[str, t.Any] = dict(request.details or {}) if request.to == request.here else {}

@@ -30,7 +30,8 @@ from ansible_collections.reduced.footprint.plugins.module_utils._standby import 
     xml_backup,
 )
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import RECEIVING, STARTED, Ended, Job, job_data, parse_job
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_identity import vm_uuid
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
@@ -301,8 +302,8 @@ def _returned(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.An
     if record.get("state") != STARTED:
         return {"changed": False}
     uuid = record.get("uuid")
-    for uri in sorted(set(DRIVER_URIS.values())) if uuid else ():
-        with DomainHost(uri) as host:
+    for driver in io_domain_lists.drivers() if uuid else ():
+        with driver as host:
             found = host.domain(str(uuid))
             if found is not None and (found.active or io_owner.away(str(uuid)) is None):
                 raise RefusedError(f"{params['id']} is still on this server.", "id", "Move it to its first server with move_vm.")

@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB, parse_size
 from ansible_collections.reduced.footprint.plugins.module_utils._host.node.model_node import PoolCapacity
 from ansible_collections.reduced.footprint.plugins.module_utils._host.removal.model_removal import Guest
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainRecord
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainRecord, DriverMissing
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_instance, xml_metadata
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import ARRIVING, MOVED, Record
@@ -39,7 +38,7 @@ Guests = t.List[t.Tuple[Guest, Uses]]
 def read_guests(
     uris: t.Sequence[str], roles: t.Mapping[tuple[str, str], t.Sequence[str]], backend: t.Any, protected: t.Container[tuple[str, str]] = ()
 ) -> Guests:
-    """Return every VM of the node. The first URI must answer; a driver for containers may be missing.
+    """Return every VM of the node. The first driver must be there; one for containers may be missing.
 
     :arg roles: (cluster, id) → roles, from the VM details; ``protected`` are the VMs that the details protect.
     :arg backend: provides ``domains`` (a connection) and ``moved``.
@@ -51,7 +50,7 @@ def read_guests(
         try:
             with backend.domains(uri) as host:
                 records = host.domains()
-        except BackendError:
+        except DriverMissing:
             if index == 0:
                 raise
             continue

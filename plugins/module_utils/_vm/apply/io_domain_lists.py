@@ -11,7 +11,6 @@ import os
 import stat
 import typing as t
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domains
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain
 
@@ -86,16 +85,22 @@ def allocation(path: str, capacity: int | None) -> int | None:
     return capacity if stat.S_ISBLK(status.st_mode) else None
 
 
-def drivers(needed: str) -> t.Iterator[io_domains.DomainHost]:
-    """Connect to each driver of this host; one that cannot be connected to is not there, unless it is the needed one.
+def drivers(
+    uris: t.Collection[str] = (), *, needed: str = "", connect: t.Callable[[str], io_domains.DomainHost] | None = None
+) -> t.Iterator[io_domains.DomainHost]:
+    """Connect to drivers of this host, by default to each that it has; the caller closes the connections.
 
-    :arg needed: the URI of a VM. What a connected driver does not answer is unknown, never nothing.
+    :arg needed: the URI of a VM, whose driver must be there. What a driver does not answer is unknown, never nothing.
+    :raises BackendError: one of them cannot be connected to, although it is there, or none is there.
     """
-    for uri in sorted({needed, *io_domains.DRIVER_URIS.values()}):
+    missing: list[io_domains.DriverMissing] = []
+    wanted = sorted(uris or {*io_domains.DRIVER_URIS.values(), *([needed] if needed else [])})
+    for uri in wanted:
         try:
-            host = io_domains.DomainHost(uri)
-        except BackendError:
-            if uri == needed:
-                raise
+            host = (connect or io_domains.DomainHost)(uri)
+        except io_domains.DriverMissing as error:
+            missing.append(error)
+            if uri == needed or len(missing) == len(wanted):
+                raise missing[0] from error
             continue
         yield host

@@ -11,6 +11,7 @@ The only module that calls libvirt about domains. Every failure is raised as
 from __future__ import annotations
 
 import contextlib
+import errno
 import threading
 import time
 import typing as t
@@ -77,6 +78,10 @@ def libvirt_errors(what: str, hint: str | None = None) -> t.Iterator[None]:
         raise model_errors.BackendError(f"{what}: {message}.", hint=hint) from error
 
 
+class DriverMissing(model_errors.BackendError):
+    """This host has no such driver: its daemon does not exist, or answers that. Every other failure to connect leaves unknown which VMs it has."""
+
+
 class DomainHost:
     """One open connection. Use as a context manager."""
 
@@ -86,8 +91,14 @@ class DomainHost:
         # otherwise libvirt prints every error to stderr, including expected ones
         libvirt.registerErrorHandler(lambda unused, error: None, None)
         self.uri = uri
-        with libvirt_errors(f"cannot connect to {uri}", "Check that libvirtd runs on the host and has this driver."):
-            self.connection = libvirt.open(uri)
+        try:
+            with libvirt_errors(f"cannot connect to {uri}", "Check that libvirtd runs on the host and has this driver."):
+                self.connection = libvirt.open(uri)
+        except model_errors.BackendError as error:
+            cause = t.cast(t.Any, error.__cause__)
+            if cause.get_error_domain() == libvirt.VIR_FROM_RPC and cause.get_int1() != errno.ENOENT:
+                raise
+            raise DriverMissing(error.message, hint=error.hint) from cause
 
     def __enter__(self) -> DomainHost:
         return self

@@ -9,16 +9,14 @@ Bulk queries are used where possible; per domain only its documents are read.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import pathlib
 import typing as t
 import urllib.parse
 
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB, parse_size
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost, DomainRecord
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.run_look import Seen
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_metadata import SEED_NAMESPACE, Ownership
@@ -52,30 +50,21 @@ class InfoRequest:
 def read_vms(request: InfoRequest, *, connect: t.Callable[[str], DomainHost] = DomainHost) -> list[dict[str, t.Any]]:
     """The VMs of a host, sorted by name.
 
-    A missing driver has no VMs; it is an error only when no driver answers.
+    A missing driver has no VMs; one that does not answer is an error, because its VMs are unknown.
     """
-    uris = [request.uri] if request.uri else sorted(set(DRIVER_URIS.values()))
     found: list[dict[str, t.Any]] = []
-    failures: list[BackendError] = []
-    with contextlib.ExitStack() as stack:
-        for uri in uris:
-            try:
-                host = stack.enter_context(connect(uri))
-            except BackendError as error:
-                failures.append(error)
-                continue
-            found += _Driver(host, uri, request).vms()
-    if len(failures) == len(uris):
-        raise failures[0]
+    for host in io_domain_lists.drivers([request.uri] if request.uri else (), connect=connect):
+        with host:
+            found += _Driver(host, request).vms()
     return sorted(found, key=lambda vm: (vm["name"], vm["uri"]))
 
 
 class _Driver:
     """One driver of the host with the data of all its domains."""
 
-    def __init__(self, host: DomainHost, uri: str, request: InfoRequest) -> None:
+    def __init__(self, host: DomainHost, request: InfoRequest) -> None:
         self._host = host
-        self._uri = uri
+        self._uri = uri = host.uri
         self._request = request
         self._records = [record for record in host.domains() if _matches_name(record, request)]
         self._kept = io_domain_lists.kept(host)

@@ -12,9 +12,9 @@ import typing as t
 import urllib.parse
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_lock import host_lock
-from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, InputError, RefusedError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists, io_snapshots
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DRIVER_URIS, DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.run_look import Seen
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 
@@ -62,23 +62,13 @@ def change(request: SnapshotRequest, *, check_mode: bool, connect: t.Callable[[s
 
 
 def _find(request: SnapshotRequest, connect: t.Callable[[str], DomainHost], stack: contextlib.ExitStack) -> tuple[DomainHost, Seen]:
-    failures = []
-    uris = [request.uri] if request.uri else sorted(set(DRIVER_URIS.values()))
-    for uri in uris:
-        try:
-            host = stack.enter_context(connect(uri))
-        except BackendError as error:
-            failures.append(error)
-            continue
+    for driver in io_domain_lists.drivers([request.uri] if request.uri else (), connect=connect):
+        host = stack.enter_context(driver)
         for seen in map(Seen, host.domains()):
             if seen.owned and (seen.owned.cluster, seen.owned.id) == (request.cluster, request.id):
                 return host, seen
-    if failures and len(failures) == len(uris):
-        raise failures[0]
-    # a VM of a driver that does not answer is unknown, not missing
-    unread = f" Not searched: {'; '.join(str(error) for error in failures)}" if failures else ""
     hint = "Run it on the server of the VM; vm_info lists those of a server."
-    raise InputError(f"no VM of the cluster {request.cluster} on this host has the id {request.id}.{unread}", "id", hint)
+    raise InputError(f"no VM of the cluster {request.cluster} on this host has the id {request.id}.", "id", hint)
 
 
 def _reasons(request: SnapshotRequest, seen: Seen, saved: bool) -> t.Iterator[str]:

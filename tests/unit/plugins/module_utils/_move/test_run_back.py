@@ -311,7 +311,9 @@ class Drivers:
 
     def __init__(self, uri: str) -> None:
         if uri in self.fails:
-            raise BackendError("cannot connect.")
+            raise io_domains.DriverMissing("cannot connect.")
+        if "connection" in self.fails and uri == "lxc:///system":
+            raise BackendError("the connection was lost.")
         self.uri = uri
 
     def __enter__(self) -> Drivers:
@@ -328,7 +330,7 @@ class Drivers:
 
 
 @pytest.mark.parametrize(
-    ("fails", "known"), [(set(), True), ({"lxc:///system"}, True), ({"qemu:///system"}, False), ({"domains"}, False), ({"domains", "lxc:///system"}, False)]
+    ("fails", "known"), [(set(), True), ({"lxc:///system"}, True), ({"qemu:///system"}, False), ({"connection"}, False), ({"domains"}, False)]
 )
 def test_what_other_vms_need_is_not_unknown(monkeypatch, fails, known):
     monkeypatch.setattr(io_domains, "DomainHost", Drivers)

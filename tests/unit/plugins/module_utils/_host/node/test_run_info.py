@@ -65,6 +65,12 @@ def test_without_containers(host):
     assert len(read(host)[0]["vms"]) == 3
 
 
+def test_containers_that_cannot_be_read_are_not_none(host):
+    host.silent.add(LXC)
+    node, warnings = read(host)
+    assert not node["vms"] and not node["libvirt"] and "libvirt does not answer" in warnings[0]
+
+
 def test_server_without_record(host):
     host.answers, host.text = False, ""
     node, warnings = read(host)

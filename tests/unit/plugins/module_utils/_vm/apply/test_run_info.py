@@ -12,7 +12,7 @@ import typing as t
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, DriverMissing
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.run_info import InfoRequest, read_vms
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_domain, xml_metadata
 
@@ -186,15 +186,25 @@ def test_volumes_on_request(host: DomainHost, tmp_path: pathlib.Path) -> None:
 def test_a_driver_that_is_not_there_has_no_vms_and_none_at_all_is_an_error(host: DomainHost) -> None:
     def some(uri: str) -> DomainHost:
         if uri.startswith("lxc"):
-            raise BackendError("no daemon")
+            raise DriverMissing("no daemon")
         return DomainHost(URI)
 
     def none(uri: str) -> DomainHost:
-        raise BackendError("no daemon")
+        raise DriverMissing("no daemon")
 
     assert [vm["name"] for vm in read_vms(InfoRequest(), connect=some)] == ["db", "master", "web"]
     with pytest.raises(BackendError, match="no daemon"):
         read_vms(InfoRequest(), connect=none)
+
+
+def test_the_vms_of_a_driver_that_does_not_answer_are_not_none(host: DomainHost) -> None:
+    def restarting(uri: str) -> DomainHost:
+        if uri.startswith("qemu"):
+            raise BackendError("the connection to libvirtd was lost.")
+        return DomainHost(URI)
+
+    with pytest.raises(BackendError, match="was lost"):
+        read_vms(InfoRequest(), connect=restarting)
 
 
 def test_a_seed_that_the_guest_has_not_read_waits(host: DomainHost) -> None:
