@@ -69,13 +69,10 @@ def describe(uri: str, uuid: str) -> dict[str, t.Any]:
         owned = xml_metadata.read(document)
         kept = io_domain_lists.kept(host)
         folders = io_domain_lists.pool_folders(host)
-        memory = document.find("memory")
-        kind = document.find("os/type")
         vm = {
             "name": record.name,
             "uuid": record.uuid,
             "uri": uri,
-            "type": document.get("type"),
             "cluster": owned.cluster if owned else None,
             "id": owned.id if owned else None,
             "protected": bool(owned and owned.protected),
@@ -86,21 +83,31 @@ def describe(uri: str, uuid: str) -> dict[str, t.Any]:
             "autostart": record.autostart,
             "saved": record.uuid in kept.managed_saves,
             "snapshots": record.uuid in kept.snapshots,
-            "macs": macs_of(document),
-            "memory": parse_size(memory.text, memory.get("unit") or "KiB", "memory") if memory is not None else 0,
-            "arch": kind.get("arch") if kind is not None else None,
-            "machine": kind.get("machine") if kind is not None else None,
-            "emulator": document.findtext("devices/emulator"),
             "cpu_mode": _cpu_mode(live if live is not None else document),
             "cpu_xml": _cpu_xml(live),
             "passed": sorted({device.tag for device in document.iterfind("devices/*") if device.tag in _PASSED}),
             "only_live": sorted(set(open_disks(live)) ^ set(open_disks(document))) if live is not None else [],
             "changed": bool(owned and live is not None and _applied(live) != owned.applied),
-            **_nics(document),
+            **requirements(document),
         }
         vm.update(_storage(record, document, folders))
         vm["host"] = _hypervisor(host)
     return vm
+
+
+def requirements(document: t.Any) -> dict[str, t.Any]:
+    """Return what a VM needs of the host that runs it, and what no other VM there may have."""
+    memory = document.find("memory")
+    kind = document.find("os/type")
+    return {
+        "type": document.get("type"),
+        "macs": macs_of(document),
+        "memory": parse_size(memory.text, memory.get("unit") or "KiB", "memory") if memory is not None else 0,
+        "arch": kind.get("arch") if kind is not None else None,
+        "machine": kind.get("machine") if kind is not None else None,
+        "emulator": document.findtext("devices/emulator"),
+        **_nics(document),
+    }
 
 
 def _applied(live: t.Any) -> str | None:

@@ -73,6 +73,20 @@ def _of_the_host(spec: MoveSpec, vm: Facts, there: Facts) -> t.Iterator[Problem]
         yield Problem(f"{', '.join(missing)} is missing on {name}.", "Install the missing packages there.", TOOLS_PATH)
     if not vm["rsync"]:
         yield Problem("rsync is missing on the source.", "Install rsync.", TOOLS_PATH)
+    yield from cannot_run(name, vm, there, path)
+    for folder, pool in vm["pools"].items():
+        if folder not in there["pools"]:
+            yield Problem(f"{name} has no active storage pool at {folder} (pool {pool} on the source).", "Create it there first (role virt_host).", path)
+        elif there["pools"][folder].get("unmounted"):
+            point = there["pools"][folder]["unmounted"]
+            yield Problem(f"the storage pool at {folder} of {name} is on the file system of {point}, which is not mounted.", "Mount it there first.", path)
+
+
+def cannot_run(name: str, vm: Facts, there: Facts, path: str) -> t.Iterator[Problem]:
+    """Yield why a host cannot run a VM at present, apart from its disks and from other VMs.
+
+    :arg name: of the host; ``vm`` are at least the requirements of the VM (``_move.io_look``), and whether it is to run.
+    """
     if vm["arch"] and there["arch"] != vm["arch"] and vm["type"] != "qemu":
         yield Problem(f"{name} has the architecture {there['arch']}, the VM has {vm['arch']}.", "Use a host with the same architecture.", path)
     if there["machine"]:
@@ -84,12 +98,6 @@ def _of_the_host(spec: MoveSpec, vm: Facts, there: Facts) -> t.Iterator[Problem]
     for each in vm["networks"]:
         if not there["networks"].get(each):
             yield Problem(f"{name} has no active network {each}.", "Define and start it there first.", path)
-    for folder, pool in vm["pools"].items():
-        if folder not in there["pools"]:
-            yield Problem(f"{name} has no active storage pool at {folder} (pool {pool} on the source).", "Create it there first (role virt_host).", path)
-        elif there["pools"][folder].get("unmounted"):
-            point = there["pools"][folder]["unmounted"]
-            yield Problem(f"the storage pool at {folder} of {name} is on the file system of {point}, which is not mounted.", "Mount it there first.", path)
     if vm["active"] and there["memory_available"] < vm["memory"]:
         yield Problem(
             f"{name} has {size_text(there['memory_available'])} of memory available, the VM needs {size_text(vm['memory'])}.", "Free memory there.", path

@@ -23,6 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_time import utc
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_nbd, plan_standby, xml_backup
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import CHUNK, STARTED, Copy, CopyDisk
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.run_fit import refuse_unfit
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost, DomainRecord
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, text_of
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
@@ -49,7 +50,8 @@ def start(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
     begun = _begun(record, store.vm_id)
     copies = store.copies()
     copy = _recorded(record, copies) if begun else _allowed(params, copies)
-    with DomainHost(params.get("uri") or URI) as host:
+    uri = str(params.get("uri") or URI)
+    with DomainHost(uri) as host:
         found = host.domain(copy.uuid)
         if begun and io_owner.away(copy.uuid) is not None:
             raise RefusedError(f"{copy.vm} was started here, and then moved to another server.", "id", "Complete that move, with move_vm.")
@@ -59,7 +61,7 @@ def start(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
                 store.write_record({**record, "phase": RUNNING})
             return _result(copy, record, False)
         if not begun:
-            _refuse_obstacles(copy, found)
+            _refuse_obstacles(copy, found, uri)
         if check_mode:
             return _result(copy, {**record, "at": time.time()}, True)
         with store.locked(starting=True):
@@ -67,7 +69,7 @@ def start(params: t.Mapping[str, t.Any], *, check_mode: bool) -> dict[str, t.Any
                 # another run may have started it since: its disks must not be replaced by those of the copy
                 if store.record().get("state") == STARTED:
                     raise RefusedError(f"{copy.vm} was started here by another run meanwhile.", "id", "Run it again, which completes an interrupted start.")
-                _refuse_obstacles(copy, host.domain(copy.uuid))
+                _refuse_obstacles(copy, host.domain(copy.uuid), uri)
                 _make_disks(store, copy, params.get("own"))
                 # from now on a record is that of a later move
                 io_owner.forget(copy.uuid)
@@ -107,7 +109,7 @@ def obstacle(copy: Copy) -> str | None:
     """Return why a copy cannot be started here at present, ``None`` if nothing prevents it."""
     try:
         with DomainHost(URI) as host:
-            _refuse_obstacles(copy, host.domain(copy.uuid))
+            _refuse_obstacles(copy, host.domain(copy.uuid), URI)
         return None
     except FootprintError as error:
         return f"{error.message} {error.hint or ''}".strip()
@@ -115,7 +117,7 @@ def obstacle(copy: Copy) -> str | None:
         return f"{error.filename}: {error.strerror}."
 
 
-def _refuse_obstacles(copy: Copy, found: DomainRecord | None) -> None:
+def _refuse_obstacles(copy: Copy, found: DomainRecord | None, uri: str) -> None:
     record = io_owner.away(copy.uuid)
     if record is not None and record.state == MOVED and not record.is_taken:
         hint = "Confirm it with move_vm and move_vm_state=confirmed, which removes the old disks here."
@@ -125,6 +127,7 @@ def _refuse_obstacles(copy: Copy, found: DomainRecord | None) -> None:
     if record is not None and not _left_before(record, copy):
         hint = f"Find out whether it runs on {record.where}." if record.state == CONFIRMED else "Complete that move first, with move_vm."
         raise RefusedError(f"this server has a record that {copy.vm} was moved from or to it.", "id", hint)
+    refuse_unfit(copy, uri)
     _refuse_existing(copy)
     for disk in copy.disks:
         io_copies.check_room(os.path.dirname(disk.path), min(disk.capacity, _allocated(disk)), copy.vm)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_cluster, io_copies, io_store
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_cluster, io_copies, io_store, run_start
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 
 
@@ -20,3 +20,5 @@ def fixture_homes(tmp_path_factory, monkeypatch):
         monkeypatch.setattr(module, name, home / f"{module.__name__.rpartition('.')[2]}-{name}")
     io_owner.prepare()
     monkeypatch.setattr(io_cluster, "_STORED", home / "cib.xml")
+    # asks libvirt, see test_run_fit.py
+    monkeypatch.setattr(run_start, "refuse_unfit", lambda copy, uri: None)

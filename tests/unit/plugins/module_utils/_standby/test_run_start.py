@@ -335,7 +335,7 @@ def test_the_disk_of_the_lost_server_on_shared_storage_is_not_to_be_removed(tmp_
     disk.write_bytes(b"newer than the copy")
     copy = COPY._replace(disks=(CopyDisk("vda", str(disk), "qcow2", 1, str(tmp_path / "copy")),))
     with pytest.raises(RefusedError) as refused:
-        run_start._refuse_obstacles(copy, None)
+        run_start._refuse_obstacles(copy, None, run_start.URI)
     assert "shares its storage with metal1, it is the disk itself: do not remove it" in str(refused.value)
 
 
