@@ -53,6 +53,12 @@ standbys:
       type: list
       elements: str
     public_key: {description: That key; null on the standby., type: str}
+    witnesses:
+      description:
+        - The machines that the server of the VM asks beside the standby before it starts the VM after a boot. On the standby as of the last copy;
+          null if that is not known.
+      type: list
+      elements: str
     interval_seconds: {description: Seconds between two copies; null on the standby., type: int}
     state:
       description:

@@ -35,14 +35,22 @@ def fixture_control(tmp_path: pathlib.Path) -> ControlNode:
 
 
 def start(
-    control: ControlNode, state: str = "receiving", phase: str | None = None, witnesses: t.Sequence[str] = ("w1", "w2"), **more: t.Any
+    control: ControlNode,
+    state: str = "receiving",
+    phase: str | None = None,
+    witnesses: t.Sequence[str] = ("w1", "w2"),
+    asked: t.Sequence[str] | None = None,
+    **more: t.Any,
 ) -> tuple[int, str, list[tuple[str, str]]]:
     """Start the VM; returns the exit code, the output, and host and state of each change.
 
     :arg state: of the VM on its standby, with ``phase``.
+    :arg witnesses: as a person names them; ``asked`` those that the standby knows.
     """
-    control.answers["vm_standby_info metal2"] = {"standbys": [{"id": "m", "part": "standby", "state": state, "phase": phase, "copies": [COPY]}]}
-    given = {"start_standby_id": "m", "start_standby_server": "metal2", "start_standby_confirm": "metal1", "start_standby_witnesses": list(witnesses)}
+    entry = {"id": "m", "part": "standby", "state": state, "phase": phase, "witnesses": asked, "copies": [COPY]}
+    control.answers["vm_standby_info metal2"] = {"standbys": [entry]}
+    given = {"start_standby_id": "m", "start_standby_server": "metal2", "start_standby_confirm": "metal1"}
+    given |= {"start_standby_witnesses": list(witnesses)} if witnesses else {}
     play = yaml.safe_load((ROOT / "playbooks/start_standby.yml").read_text("utf-8"))[0]
     # without the seconds in which the first server does not answer
     tasks = [task for task in play["tasks"] if "the first server answers" not in task["name"]]
@@ -55,6 +63,13 @@ def test_the_servers_of_the_vm_are_not_its_witnesses(control: ControlNode) -> No
     # one list for all servers; a record on the standby itself would be taken for a start that has begun
     code, output, calls = start(control, witnesses=["metal1", "metal2", "w1", "w1"])
     assert code == 0 and calls == [("w1", "claimed"), ("metal2", "started"), ("w1", "claimed")], output
+
+
+@pytest.mark.parametrize(("asked", "recorded"), [(["w1"], "w1"), (None, "w2")])
+def test_the_start_is_recorded_where_the_lost_server_asks(control: ControlNode, asked: list[str] | None, recorded: str) -> None:
+    # the inventory was edited after the last run on that server; without an answer of its standby there is nothing else
+    code, output, calls = start(control, witnesses=(), asked=asked, standby_witnesses=["w2"])
+    assert code == 0 and calls == [(recorded, "claimed"), ("metal2", "started"), (recorded, "claimed")], output
 
 
 @pytest.mark.parametrize("abandoned", [{}, {"start_standby_abandon_move": None}])

@@ -87,7 +87,7 @@ class Way(t.NamedTuple):
     """What becomes of a VM.
 
     :arg server: its standby, or the server that it is on.
-    :arg copy: the verified copy from which it is started.
+    :arg copy: the verified copy from which it is started, ``witnesses`` the machines on which its start is recorded first.
     """
 
     id: str
@@ -96,6 +96,7 @@ class Way(t.NamedTuple):
     text: str
     server: str = ""
     copy: str = ""
+    witnesses: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,5 +116,5 @@ class Plan:
 
     def as_dict(self) -> dict[str, t.Any]:
         """Return plain values for Ansible."""
-        ways = [way._asdict() for way in self.ways]
+        ways = [{**way._asdict(), "witnesses": list(way.witnesses)} for way in self.ways]
         return {**dataclasses.asdict(self), "why": list(self.why), "lines": list(self.lines), "ways": ways, "ok": not self.why}

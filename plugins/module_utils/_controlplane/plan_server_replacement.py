@@ -273,7 +273,7 @@ def _way(given: VmDetails | str, request: Request, known: Known, found: Found) -
         started = ""
     if started and started not in left and copies[started].get("phase") == "claimed":
         text = f"{name}: its start on {started} was interrupted and is continued, then it is moved to {request.name}"
-        return Way(vm_id, name, STANDBY, text, started)
+        return Way(vm_id, name, STANDBY, text, started, witnesses=tuple(copies[started].get("witnesses") or ()))
     begun = started or next((server for server in copies if server in left), "")
     if begun:
         return Way(vm_id, name, RETURN, f"{name} was started on its standby {begun}, and is moved to {request.name}", begun)
@@ -288,7 +288,7 @@ def _way(given: VmDetails | str, request: Request, known: Known, found: Found) -
     mine = [(str(copy["copied"]), server, str(copy["id"])) for server, entry in copies.items() for copy in entry["copies"] if copy["source"] == request.name]
     if mine:
         copied, server, copy_id = max(mine)
-        return Way(vm_id, name, STANDBY, f"{name} is started on {server} from its copy of {copied}, then moved to {request.name}", server, copy_id)
+        return Way(vm_id, name, STANDBY, f"{name} is started on {server} from its copy of {copied}, then moved to {request.name}", server, copy_id, tuple(copies[server].get("witnesses") or ()))
     if name in request.recreate:
         return Way(vm_id, name, RECREATE, f"{name} is created with empty disks, as requested")
     if _empty(given):

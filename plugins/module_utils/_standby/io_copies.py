@@ -97,9 +97,9 @@ class CopyStore:
         return {"state": RECEIVING, **(STANDBY_RECORD.load(text, self.directory / "record.json") if text else {})}
 
     def write_record(self, record: t.Mapping[str, t.Any]) -> None:
-        """Store the record durably; the folders of the images are kept in it."""
+        """Store the record durably; the folders of the images, and the witnesses, are kept in it."""
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        values = STANDBY_RECORD.mark({"folders": sorted(self._folders()), **record})
+        values = STANDBY_RECORD.mark({"folders": sorted(self._folders()), "witnesses": self.witnesses(), **record})
         write_atomic(self.directory / "record.json", json.dumps(values, indent=1, sort_keys=True) + "\n")
         sync_path(self.directory)
 
@@ -200,6 +200,15 @@ class CopyStore:
 
     def _folders(self) -> set[str]:
         return set(self.record().get("folders") or ())
+
+    def witnesses(self) -> list[str] | None:
+        """Return the machines that the server of the VM asks beside this one before it starts the VM after a boot, ``None`` if that is not known."""
+        return self.record().get("witnesses")
+
+    def note_witnesses(self, names: t.Sequence[str]) -> None:
+        """Record the witnesses."""
+        if list(names) != self.witnesses():
+            self.write_record({**self.record(), "witnesses": list(names)})
 
     def note_folders(self, disks: t.Iterable[CopyDisk]) -> None:
         """Record where images of this VM are, for their removal."""

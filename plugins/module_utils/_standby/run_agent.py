@@ -23,6 +23,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._remote import i
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.model_one_time_key import parse_standby_key
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply import io_domain_lists
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
+from ansible_collections.reduced.footprint.plugins.module_utils._vm.details.model_parts import parse_name
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_nbd, plan_standby, run_start
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import CHUNK, DIGEST, STARTED, Copy, CopyDisk, packed, parse_copy_id
 
@@ -80,6 +81,18 @@ def _disks(store: io_copies.CopyStore, copy_id: str, given: Given) -> list[CopyD
     return found
 
 
+def _ask(store: io_copies.CopyStore, given: Given) -> dict[str, t.Any]:
+    """Note the witnesses of a request before it takes effect: a start is recorded on all that its server may ask."""
+    with store.locked():
+        _refuse_started(store)
+        _note_witnesses(store, given["witnesses"])
+    return {}
+
+
+def _note_witnesses(store: io_copies.CopyStore, names: t.Sequence[t.Any]) -> None:
+    store.note_witnesses([parse_name(name, f"witnesses[{index}]") for index, name in enumerate(names)])
+
+
 def _begin(store: io_copies.CopyStore, given: Given) -> dict[str, t.Any]:
     """Prepare the images of a copy, and return the digests of what an interrupted attempt already sent."""
     with store.locked():
@@ -97,6 +110,8 @@ def _begin(store: io_copies.CopyStore, given: Given) -> dict[str, t.Any]:
                 raise BackendError(f"no storage pool on the standby has the path {folder}.", hint="Create a pool with the same path there.")
             io_copies.check_room(folder, int(given.get("needed") or 0), store.vm_id)
         store.note_folders(disks)
+        if "witnesses" in given:
+            _note_witnesses(store, given["witnesses"])
         kept = store.prepare(base, disks)
         have: dict[str, str] = {}
         if kept:
@@ -201,6 +216,7 @@ def _discard(store: io_copies.CopyStore, unused: Given) -> dict[str, t.Any]:
 _COMMANDS: t.Mapping[str, t.Callable[[io_copies.CopyStore, Given], dict[str, t.Any]]] = {
     "look": _look,
     "check": _check,
+    "ask": _ask,
     "begin": _begin,
     "finish": _finish,
     "discard": _discard,

@@ -97,7 +97,8 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
         return {"changed": changed, "diff": _diff("", _text(job) if changed else "")}
     if not (store.directory / "id_ed25519").exists():
         raise RefusedError("the key of the copies does not exist.", "state", "Use state: prepared first, and place the key on the standby.")
-    answer = io_store.StandbyHost(run_agent.MODULE, job, job.standby, store, io_units.keep_code()).ask("look")
+    standby = io_store.StandbyHost(run_agent.MODULE, job, job.standby, store, io_units.keep_code())
+    answer = standby.ask("look")
     if answer["record"].get("state") == STARTED:
         raise RefusedError(f"{job.id} was started on its standby {job.standby.name}.", "id", "Move it back with move_vm.")
     if answer["record"].get("starting"):
@@ -105,6 +106,11 @@ def _present(params: t.Mapping[str, t.Any], check_mode: bool) -> dict[str, t.Any
     if before is not None and (before.standby, before.witnesses) != (job.standby, job.witnesses):
         # the machines of the last request may know of a start that those of this one do not
         run_guard.refuse_unconfirmed(before, store)
+    noted = answer["record"].get("witnesses")
+    asked = dict.fromkeys([*(noted or ()), *(each.name for each in job.witnesses)])
+    if noted is None or len(asked) > len(noted):
+        # those of the last request as well, until the next copy: this run may end before it changes that
+        standby.ask("ask", {"witnesses": list(asked)})
     changed = before != job
     if before is not None and not job.automatic:
         changed = run_automatic.withdraw(store, before, None) or changed

@@ -23,6 +23,7 @@ STARTING = "starting"
 _UNKNOWN: dict[str, t.Any] = dict.fromkeys((
     "standby", "public_key", "interval_seconds", "phase", "reason", "kept_off", "problem", "copy_id", "copied", "age_seconds", "duration_seconds",
     "sent_bytes", "used_bytes", "mode", "frozen", "automatic", "automatic_problem", "taken_over",
+    "witnesses",
 ))  # fmt: skip
 
 
@@ -66,6 +67,7 @@ def _source(vm_id: str, now: float) -> dict[str, t.Any]:
         "part": SOURCE,
         "standby": job.standby.name,
         "former_standbys": list(job.former),
+        "witnesses": [each.name for each in job.witnesses],
         "key_accepted_by": list(job.accepting),
         "public_key": io_remote_source.public_key(store.directory),
         "interval_seconds": job.interval,
@@ -117,6 +119,7 @@ def _standby(cluster: str, vm_id: str, now: float) -> dict[str, t.Any]:
         "part": STANDBY,
         "former_standbys": [],
         "key_accepted_by": [],
+        "witnesses": store.witnesses(),
         "state": record.get("state", RECEIVING),
         "phase": record.get("phase") or (STARTING if starting else None),
         "used_bytes": store.used(),

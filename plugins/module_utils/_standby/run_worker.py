@@ -120,7 +120,8 @@ class Worker:
         self.at = time.time()
         described = [{"target": disk.target, "path": disk.path, "format": disk.format, "capacity": self.capacities[disk.target]} for disk in self.disks]
         needed = 0 if self.base else sum(os.stat(disk.path).st_blocks * 512 for disk in self.disks)
-        answer = self.ask("begin", copy=self.copy_id, base=self.base, uuid=self.job.uuid, disks=described, needed=needed, timeout=_LONG)
+        given = {"copy": self.copy_id, "base": self.base, "uuid": self.job.uuid, "disks": described, "needed": needed}
+        answer = self.ask("begin", witnesses=[each.name for each in self.job.witnesses], timeout=_LONG, **given)
         self.digests = {target: base64.b64decode(text) for target, text in answer["digests"].items()}
         self.have = {target: run_agent.decoded(text) for target, text in answer["have"].items()}
         if answer["resumed"]:

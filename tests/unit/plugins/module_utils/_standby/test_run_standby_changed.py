@@ -12,7 +12,7 @@ import types
 import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
-from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_store, run_automatic, run_guard, run_standby
+from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, run_agent, run_automatic, run_guard, run_standby
 from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import job_data
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from tests.support.records import TAKEN, away
@@ -27,7 +27,7 @@ def fixture_store(monkeypatch):
     """A VM whose copies have begun."""
     monkeypatch.setattr(run_standby.io_look, "find", lambda *given: ("qemu:///system", types.SimpleNamespace(name="m", uuid="u")))
     monkeypatch.setattr(run_standby, "_refuse_unfit", lambda *given: None)
-    monkeypatch.setattr(io_store.StandbyHost, "ask", lambda self, command: {"record": {"state": "receiving"}})
+    monkeypatch.setattr(io_store.StandbyHost, "ask", lambda self, command, given=None: run_agent.answer(command, "blue", "m", given or {}))
     monkeypatch.setattr(run_guard, "install_hook", lambda check_mode: False)
     monkeypatch.setattr(run_standby.io_units, "keep_code", lambda: pathlib.Path("/code"))
     for name in ("install", "differing"):
@@ -80,3 +80,38 @@ def test_a_vm_that_runs_on_its_standby_is_not_copied_to_another_one(store, check
     with pytest.raises(RefusedError, match="m was started on its standby metal2"):
         run_standby.apply(OTHER, check_mode=check_mode)
     assert store.job().standby.name == "metal2"
+
+
+def test_the_standby_knows_whom_the_server_asks_before_it_does(store, monkeypatch):
+    """A start is recorded on these machines, and not on those that the inventory lists when the server is lost."""
+    copies = io_copies.CopyStore("blue", "m")
+    assert copies.witnesses() == []
+    wanted = {**GIVEN, "witnesses": [{**STANDBY, "name": "w1"}]}
+    with monkeypatch.context() as killed:
+        killed.setattr(store.__class__, "write_job", lambda self, data: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run_standby.apply(wanted, check_mode=False)
+    assert copies.witnesses() == ["w1"] and store.job().witnesses == ()
+    assert run_standby.apply(wanted, check_mode=False)["changed"]
+    # the former one counts until the next copy, with which the new request takes effect
+    assert run_standby.apply({**GIVEN, "witnesses": [{**STANDBY, "name": "w2"}]}, check_mode=False)["changed"]
+    assert copies.witnesses() == ["w1", "w2"]
+    # the record of a start keeps them
+    copies.write_record({"state": "started", "phase": "claimed"})
+    assert copies.witnesses() == ["w1", "w2"]
+    with pytest.raises(RefusedError, match="was started on the standby"):
+        run_agent.answer("ask", "blue", "m", {"witnesses": []})
+
+
+def test_a_copy_takes_the_witnesses_of_its_request_along(store, monkeypatch, tmp_path):
+    copies = io_copies.CopyStore("blue", "m")
+    copies.note_witnesses(["w1", "w2"])
+    monkeypatch.setattr(run_agent, "_pool_folders", lambda: [str(tmp_path)])
+    monkeypatch.setattr(io_copies.CopyStore, "prepare", lambda *given: False)
+    disk = {"target": "vda", "path": f"{tmp_path}/m-disk0.qcow2", "format": "qcow2", "capacity": 1 << 20}
+    begin = {"copy": "20261124T101500Z", "disks": [disk], "uuid": "u"}
+    # of an earlier version
+    run_agent.answer("begin", "blue", "m", begin)
+    assert copies.witnesses() == ["w1", "w2"]
+    run_agent.answer("begin", "blue", "m", {**begin, "witnesses": ["w2"]})
+    assert copies.witnesses() == ["w2"]
