@@ -111,11 +111,11 @@ class CopyStore:
 
     def _manifests(self) -> list[Copy]:
         """Return all copies that were complete, oldest first; an image can be missing, for example because its file system is not mounted."""
-        if not self.directory.is_dir():
-            return []
-        folders = [each for each in sorted(self.directory.iterdir()) if each.is_dir() and not each.name.startswith(".")]
-        found = [parse_copy(read_text(each / "copy.json"), each / "copy.json") for each in folders]
-        return [each for each in found if each is not None]
+        return [copy for copy in self._described().values() if copy is not None]
+
+    def _described(self) -> dict[pathlib.Path, Copy | None]:
+        """Return each file that describes a copy, and the copy, ``None`` if it is damaged."""
+        return {path: parse_copy(read_text(path), path) for path in sorted(self.directory.glob("[!.]*/copy.json"))}
 
     def digests(self, copy: Copy, disk: CopyDisk) -> list[bytes] | None:
         """Return the digests of a disk in a copy."""
@@ -179,7 +179,8 @@ class CopyStore:
         # without a complete copy, one of which an image is missing may be the only one that can be repaired
         copies = self.copies() or self._manifests()
         kept = {disk.file for copy in copies for disk in copy.disks}
-        known = True
+        # those of a copy whose description is damaged may be the only ones
+        known = None not in self._described().values()
         try:
             kept |= {layer for path in kept for layer in self.layers(path)}
         except BackendError:
@@ -275,8 +276,8 @@ class CopyStore:
         """Remove all copies and the record; returns whether there was anything."""
         if not self.directory.is_dir():
             return False
-        for copy in self._manifests():
-            shutil.rmtree(self.directory / copy.id)
+        for path in self._described():
+            shutil.rmtree(path.parent)
         self.discard_partial()
         shutil.rmtree(self.directory)
         return True

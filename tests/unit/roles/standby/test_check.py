@@ -51,6 +51,17 @@ def test_a_vm_with_copies_is_not_created_again(tmp_path: pathlib.Path, here: t.A
         assert "vms[0].standby: notes is not on metal2, but metal1 has a copy of 2026-11-26T10:00:00Z. It would be created" in " ".join(output.split())
 
 
+@pytest.mark.parametrize(("here", "good"), [({"vms": []}, False), ({"failed": True, "msg": "cannot connect to libvirt"}, False), ({"vms": [HERE]}, True)])
+def test_a_standby_that_does_not_answer_may_have_copies(tmp_path: pathlib.Path, here: t.Any, good: bool) -> None:
+    control = ControlNode(tmp_path, "virt_node_info", "vm_standby_info", "vm_info")
+    silent = {"unreachable": True, "msg": "down"}
+    control.answers = {"virt_node_info metal1": silent, "vm_standby_info metal1": silent, "vm_info metal2": here}
+    task = {"ansible.builtin.include_role": {"name": "reduced.footprint.standby", "tasks_from": "check"}}
+    code, output = control.play([task], vms=[VM], footprint_cluster="lab", __standby_creates=True, __standby_only=[])
+    assert (code == 0) is good, output
+    assert ("vms[0].standby: notes is not on metal2, and metal1 does not answer. If that has copies" in " ".join(output.split())) is not good
+
+
 @pytest.mark.parametrize(("uuid", "refused"), [("u1", False), ("u2", True)])
 def test_the_key_and_the_copies_of_another_vm_are_not_replaced(tmp_path: pathlib.Path, uuid: str, refused: bool) -> None:
     control = ControlNode(tmp_path, "virt_node_info", "vm_standby_info", "vm_info")

@@ -170,6 +170,18 @@ def test_unknown_layers_are_kept(standby: Standby, answer: str, tmp_path: pathli
     assert [standby.content(number) == expected(number) for number in (2, 3)] == [True] * 2 and len(standby.images()) == 2
 
 
+def test_the_images_of_a_copy_whose_description_is_damaged_are_kept(standby: Standby) -> None:
+    described = standby.store.directory / names_of(3) / "copy.json"
+    text = described.read_text("utf-8")
+    for path in standby.store.directory.glob("*Z/copy.json"):
+        path.write_text("{half", "ascii")
+    standby.store.discard_partial()
+    described.write_text(text, "utf-8")
+    assert len(standby.images()) == 3 and standby.content(3) == expected(3)
+    # all are removed on request
+    assert standby.store.remove() and not standby.images()
+
+
 def test_images_of_other_vms_are_kept(standby: Standby) -> None:
     other = pathlib.Path(standby.path).parent / "standby/lab" / f"m-2-{names_of(1)}-vda.qcow2"
     other.write_bytes(b"of the VM m-2")
