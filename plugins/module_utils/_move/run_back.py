@@ -93,7 +93,7 @@ def settle(context: Context) -> None:
     """Complete the move: the VM belongs to the destination, the old copy stays here, off, until the move is confirmed or returned."""
     _drop_return(context)
     _settle_there(context)
-    context.mark()
+    context.keep_off()
 
 
 def _drop_return(context: Context) -> None:

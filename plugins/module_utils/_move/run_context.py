@@ -20,9 +20,6 @@ from ansible_collections.reduced.footprint.plugins.module_utils._move.model_jour
 from ansible_collections.reduced.footprint.plugins.module_utils._move.model_move import Item, MoveSpec
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.io_remote_source import LINK_LOST, RemoteSource
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.io_domains import DomainHost
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.apply.xml_moved import NAMESPACE, PREFIX, mark_text
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare import xml_metadata
-from ansible_collections.reduced.footprint.plugins.module_utils._vm.compare.xml_domain import parse, text_of
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner, run_owner
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.model_owner import OWNER, Record, record_from
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner.plan_owner import Event
@@ -146,16 +143,14 @@ class Context:
         with host_lock("domains", _LOCK):
             run_owner.change(self.uuid, Event(name, here=self.here, answers=answers, **values), owner=self.record)
 
-    def mark(self) -> None:
-        """For other tools: disable autostart, and mark the definition here."""
+    def keep_off(self) -> None:
+        """Disable autostart, so that libvirt does not try at each boot what its hook refuses."""
         with host_lock("domains", _LOCK), DomainHost(self.uri) as host:
             if host.domain(self.uuid) is not None:
-                record = self.record
                 host.set_autostart(self.uuid, False)
-                host.set_metadata(self.uuid, NAMESPACE, PREFIX, mark_text(record.where, record.at))
 
     def release(self, running: bool) -> None:
-        """Let the VM run here again: end the operation in its record, restore autostart, remove the mark.
+        """Let the VM run here again: end the operation in its record, restore autostart.
 
         :arg running: also start the VM, or resume it if it is paused.
         :raises BackendError: it is not defined here any more.
@@ -168,8 +163,6 @@ class Context:
             if record is None:
                 message = f"VM {self.vm['name']} is not defined on the source any more."
                 raise BackendError(message, hint="Define it with vm_define; its disks are on the source.")
-            if NAMESPACE in record.config_xml:
-                host.set_metadata(self.uuid, NAMESPACE, PREFIX, None)
             host.set_autostart(self.uuid, bool(held.get("autostart", self.vm["autostart"])))
             if running and record.state == "paused":
                 host.resume(self.uuid)
@@ -199,11 +192,9 @@ class Context:
         return waited
 
     def definition(self) -> str:
-        """Return the VM's definition for the destination: the one on the source without the mark."""
+        """Return the VM's definition."""
         with DomainHost(self.uri) as host:
-            document = parse(host.config_xml(self.uuid))
-        xml_metadata.strip(document, NAMESPACE)
-        return text_of(document)
+            return host.config_xml(self.uuid)
 
 
 def other_host(spec: MoveSpec, store: MoveStore, code: pathlib.Path) -> RemoteSource:

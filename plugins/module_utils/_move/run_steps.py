@@ -126,7 +126,7 @@ def _hold(context: Context) -> None:
     facts = context.journal.facts
     facts["held"] = facts.get("held") or {"autostart": context.vm["autostart"], "running": facts["running"]}
     context.save()
-    context.mark()
+    context.keep_off()
 
 
 def copy(context: Context) -> None:
@@ -223,7 +223,7 @@ def switch(context: Context) -> None:
     """Switch: from now on the VM is the copy at the destination."""
     context.decide(switched=True)
     hand_over(context)
-    context.mark()
+    context.keep_off()
 
 
 def hand_over(context: Context) -> None:

@@ -141,7 +141,7 @@ def fixture_world(tmp_path, monkeypatch):
     done = types.SimpleNamespace(seconds=1, files=1, bytes=1)
     copier = types.SimpleNamespace(pull=lambda item, progress: world.copy("pull") or done, compare=lambda item, target: world.copy("compare"))
     monkeypatch.setattr(Context, "copier", copier)
-    monkeypatch.setattr(Context, "mark", lambda self: world.done.append("marked"))
+    monkeypatch.setattr(Context, "keep_off", lambda self: world.done.append("kept off"))
     monkeypatch.setattr(Context, "release", lambda self, running: world.done.append(f"runs here: {running}"))
     monkeypatch.setattr(io_place, "sync_path", lambda path: world.copy(f"synced: {path}"))
     monkeypatch.setattr(io_pool_mounts, "STATE", tmp_path / "pool-mounts.json")
@@ -163,7 +163,7 @@ def test_it_runs_at_the_destination_again_if_its_data_cannot_be_copied_back(worl
     world.fails[step] = BackendError("no space.")
     with pytest.raises(BackendError, match="no space"):
         world.returns()
-    assert world.done[-3:] == ["run", "settle", "marked"]
+    assert world.done[-3:] == ["run", "settle", "kept off"]
     journal = world.store.journal()
     # the move is as before, and can be confirmed or returned
     assert (world.state, journal.switched, journal.going, journal.downtime) == ("running", True, MOVED, {"seconds": 2.0})

@@ -98,7 +98,7 @@ def fixture_world(disk, tmp_path, monkeypatch):
     monkeypatch.setattr(run_worker, "_STEPS", {name: step(name) for name in traced})
     monkeypatch.setattr(run_steps, "roll_back", roll_back)
     monkeypatch.setattr(run_back, "roll_back", roll_back)
-    monkeypatch.setattr(Context, "mark", lambda self: world.done.append("marked"))
+    monkeypatch.setattr(Context, "keep_off", lambda self: world.done.append("kept off"))
     monkeypatch.setattr(run_worker, "open_context", open_context)
     monkeypatch.setattr(run_worker, "_withdraw_key", lambda context: world.done.append("key withdrawn"))
     monkeypatch.setattr(run_worker.io_units, "forget_at_boot", lambda unit: world.done.append("unit removed"))
