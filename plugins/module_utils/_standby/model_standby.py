@@ -108,6 +108,7 @@ class Copy(t.NamedTuple):
     """A complete and verified copy; it exists only when all of it was read back and compared.
 
     ``at`` is the point in time (Unix seconds); ``files`` are small files in base64: firmware variables, the cloud-init seed.
+    ``machine`` is the machine-id of its source, empty if unknown, and ``epoch`` that of the VM's record there.
     """
 
     id: str
@@ -125,6 +126,8 @@ class Copy(t.NamedTuple):
     files: t.Mapping[str, str]
     autostart: bool
     disks: tuple[CopyDisk, ...]
+    machine: str = ""
+    epoch: int = 0
 
     def to_json(self) -> str:
         """Return the manifest."""

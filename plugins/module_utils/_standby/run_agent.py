@@ -61,13 +61,23 @@ def _refuse_started(store: io_copies.CopyStore) -> None:
         raise RefusedError(f"{store.vm_id} was started on the standby.", hint="Move it back with move_vm.")
 
 
-def _refuse_other(store: io_copies.CopyStore, uuid: str) -> None:
-    """Refuse copies of another VM with the same ID, for example one that was created again: they would be pruned by those of this one."""
-    others = sorted({each.name for each in store.copies() if each.uuid != uuid})
+def _refuse_other(store: io_copies.CopyStore, given: Given) -> None:
+    """Refuse copies of another VM with the same ID, and of disks that do not continue those of the copies: they would be pruned.
+
+    :arg given: UUID, machine-id of the source and epoch of the VM there. They are not known of an earlier version.
+    """
+    hint = "remove its copies with vm_standby, state: absent, on the standby."
+    copies = store.copies()
+    others = sorted({each.name for each in copies if each.uuid != given.get("uuid", each.uuid)})
     if others:
+        message = f"the standby has copies of another VM with the ID {store.vm_id}: {', '.join(others)}."
+        raise RefusedError(message, hint=f"Give one of the two VMs another id, or {hint}")
+    # those from before a start here are replaced by those of the VM that was moved back
+    last = copies[-1] if copies and copies[-1].at > float(store.record().get("at") or 0) else None
+    if last is not None and last.machine not in ("", given.get("machine", last.machine)) and int(given["epoch"]) <= last.epoch:
         raise RefusedError(
-            f"the standby has copies of another VM with the ID {store.vm_id}: {', '.join(others)}.",
-            hint="Give one of the two VMs another id, or remove its copies with vm_standby, state: absent, on the standby.",
+            f"the last copy of {store.vm_id} is from another machine, from which it was not moved: {last.source} was installed again, and its disks may be new.",
+            hint=f"If they are, start the VM from its copy with start_standby, and move it back with move_vm. To do without the copies, {hint}",
         )
 
 
@@ -97,8 +107,7 @@ def _begin(store: io_copies.CopyStore, given: Given) -> dict[str, t.Any]:
     """Prepare the images of a copy, and return the digests of what an interrupted attempt already sent."""
     with store.locked():
         _refuse_started(store)
-        if given.get("uuid"):
-            _refuse_other(store, given["uuid"])
+        _refuse_other(store, given)
         copies = store.copies()
         base = next((each for each in copies if each.id == given.get("base")), None)
         if given.get("base") and base is None:
@@ -196,11 +205,12 @@ def _finish(store: io_copies.CopyStore, given: Given) -> dict[str, t.Any]:
                 known[index] = value
             digests[disk.target] = known
         facts = given["facts"]
-        _refuse_other(store, facts["uuid"])
+        _refuse_other(store, facts)
         copy = Copy(
             id=given["copy"], vm=store.vm_id, uuid=facts["uuid"], name=facts["name"], source=facts["source"], at=float(facts["at"]), verified_at=time.time(),
             frozen=bool(facts["frozen"]), mode=facts["mode"], bytes=int(facts["bytes"]), seconds=float(facts["seconds"]), xml=facts["xml"],
             files={str(path): str(text) for path, text in facts["files"].items()}, autostart=bool(facts["autostart"]), disks=tuple(disks),
+            machine=str(facts.get("machine") or ""), epoch=int(facts.get("epoch") or 0),
         )  # fmt: skip
         store.commit(copy, digests)
         store.prune(plan_standby.surplus_copies([each.id for each in store.copies()], max(1, int(given["keep"]))))

@@ -17,6 +17,7 @@ import sys
 import time
 import typing as t
 
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError, FootprintError, RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._remote import io_units, run_jobs
 from ansible_collections.reduced.footprint.plugins.module_utils._remote.run_phases import run_phase
@@ -120,12 +121,17 @@ class Worker:
         self.at = time.time()
         described = [{"target": disk.target, "path": disk.path, "format": disk.format, "capacity": self.capacities[disk.target]} for disk in self.disks]
         needed = 0 if self.base else sum(os.stat(disk.path).st_blocks * 512 for disk in self.disks)
-        given = {"copy": self.copy_id, "base": self.base, "uuid": self.job.uuid, "disks": described, "needed": needed}
+        given = {"copy": self.copy_id, "base": self.base, "disks": described, "needed": needed, **self._whose()}
         answer = self.ask("begin", witnesses=[each.name for each in self.job.witnesses], timeout=_LONG, **given)
         self.digests = {target: base64.b64decode(text) for target, text in answer["digests"].items()}
         self.have = {target: run_agent.decoded(text) for target, text in answer["have"].items()}
         if answer["resumed"]:
             self.log(f"continues an interrupted copy: {sum(map(len, self.have.values()))} chunks are there")
+
+    def _whose(self) -> dict[str, t.Any]:
+        """Return with what the standby finds out whether these disks continue those of its copies."""
+        record = io_owner.known(self.job.uuid)
+        return {"uuid": self.job.uuid, "machine": (read_text("/etc/machine-id") or "").strip(), "epoch": record.epoch if record is not None else 0}
 
     def _backup(self, since: str | None, new: str | None) -> str:
         if since:
@@ -154,7 +160,7 @@ class Worker:
                 self.ask("discard")
                 raise VmStarted("the VM was started during the copy.", hint="The next run copies it while it runs.")
         facts = {
-            "uuid": self.job.uuid, "name": self.record.name, "source": self.job.source, "at": self.at, "frozen": self.backup.frozen, "mode": self.mode,
+            **self._whose(), "name": self.record.name, "source": self.job.source, "at": self.at, "frozen": self.backup.frozen, "mode": self.mode,
             "bytes": self.bytes, "seconds": round(time.time() - (self.journal.started or self.at), 3), "xml": text_of(parse(self.record.config_xml)),
             "files": {path: base64.b64encode(_content(path)).decode() for path in xml_backup.small_files(self.document)}, "autostart": self.record.autostart,
         }  # fmt: skip

@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import RefusedError
 from ansible_collections.reduced.footprint.plugins.module_utils._standby import io_copies, io_store, run_agent, run_automatic, run_guard, run_standby
-from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import job_data
+from ansible_collections.reduced.footprint.plugins.module_utils._standby.model_standby import Copy, job_data
 from ansible_collections.reduced.footprint.plugins.module_utils._vm.owner import io_owner
 from tests.support.records import TAKEN, away
 
@@ -115,3 +115,32 @@ def test_a_copy_takes_the_witnesses_of_its_request_along(store, monkeypatch, tmp
     assert copies.witnesses() == ["w1", "w2"]
     run_agent.answer("begin", "blue", "m", {**begin, "witnesses": ["w2"]})
     assert copies.witnesses() == ["w2"]
+
+
+@pytest.mark.parametrize(
+    ("given", "record", "good"),
+    [
+        ({"machine": "first", "epoch": 0}, {}, True),
+        # installed again: its disks are new
+        ({"machine": "second", "epoch": 0}, {}, False),
+        # it was moved
+        ({"machine": "second", "epoch": 3}, {}, True),
+        # it was started here, and moved back
+        ({"machine": "second", "epoch": 0}, {"state": "receiving", "at": 9.0}, True),
+        # an earlier version
+        ({}, {}, True),
+    ],
+)
+def test_copies_of_lost_disks_are_not_replaced_by_those_of_a_server_that_was_installed_again(store, monkeypatch, tmp_path, given, record, good):
+    copies = io_copies.CopyStore("blue", "m")
+    old = Copy("20261124T100001Z", "m", "u", "m", "metal1", 1.0, 1.0, False, "full", 1, 1.0, "<domain/>", {}, True, (), machine="first", epoch=2)
+    copies.commit(old, {})
+    copies.write_record({**copies.record(), **record})
+    monkeypatch.setattr(run_agent, "_pool_folders", lambda: [str(tmp_path)])
+    monkeypatch.setattr(io_copies.CopyStore, "prepare", lambda *given: False)
+    begin = {"copy": "20261124T101500Z", "disks": [], "uuid": "u", **given}
+    if good:
+        run_agent.answer("begin", "blue", "m", begin)
+        return
+    with pytest.raises(RefusedError, match="metal1 was installed again, and its disks may be new"):
+        run_agent.answer("begin", "blue", "m", begin)
