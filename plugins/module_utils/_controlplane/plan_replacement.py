@@ -219,7 +219,7 @@ def _alive(request: Request, found: Found) -> list[str]:
 
 
 def _suspects(found: Found, source: str, here: t.Sequence[str]) -> list[str]:
-    """Return the servers on which its VM may run: the one that is known, and where nobody has it, each that does not answer."""
+    """Return the servers on which its VM may run: the one that is known, and where no server has it, each that does not answer."""
     return list(dict.fromkeys((source, *(() if here else (server for server, facts in found.servers.items() if not facts)))))
 
 

@@ -76,7 +76,7 @@ def _refuse_other(store: io_copies.CopyStore, given: Given) -> None:
     last = copies[-1] if copies and copies[-1].at > float(store.record().get("at") or 0) else None
     if last is not None and last.machine not in ("", given.get("machine", last.machine)) and int(given["epoch"]) <= last.epoch:
         raise RefusedError(
-            f"the last copy of {store.vm_id} is from another machine, from which it was not moved: {last.source} was installed again, and its disks may be new.",
+            f"the last copy of {store.vm_id} is from another machine: {last.source} was installed again, and its disks may be new.",
             hint=f"If they are, start the VM from its copy with start_standby, and move it back with move_vm. To do without the copies, {hint}",
         )
 
