@@ -18,5 +18,5 @@ class ActionModule(PlanAction):
 
     def plan(self, given: t.Mapping[str, t.Any], variables: t.Mapping[str, t.Any]) -> Plan:
         """Return the plan."""
-        wanted = plan_elsewhere.Wanted(given["id"], given["uuid"], given["source"], given["abandon_move"])
+        wanted = plan_elsewhere.Wanted(given["id"], given["uuid"], given["source"], given["abandon_move"], given["lost"])
         return plan_elsewhere.plan(wanted, *(given[key].get("results") or () for key in ("vms", "moves")))

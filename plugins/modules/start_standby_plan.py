@@ -31,6 +31,11 @@ options:
     type: list
     elements: str
     default: []
+  lost:
+    description: Virt hosts that do not answer, and do not run the VM.
+    type: list
+    elements: str
+    default: []
   vms:
     description: Results of M(reduced.footprint.vm_info) in a loop over the other virt hosts.
     type: dict

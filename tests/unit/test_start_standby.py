@@ -133,8 +133,10 @@ def test_an_unfinished_move_is_abandoned_by_name_only(control: ControlNode) -> N
 
 def test_a_server_that_does_not_answer_is_named(control: ControlNode) -> None:
     control.answers["vm_info w1"], control.answers["vm_move_info w2"] = SILENT, {"failed": True, "msg": "Run as root."}
-    code, output, calls = start(control, witnesses=[])
+    code, output, calls = start(control, witnesses=[], start_standby_lost="w1,w2")
     assert code == 0 and ("metal2", "started") in calls, output
+    code, output, calls = start(control, witnesses=[])
+    assert code != 0 and not calls, output
     assert "w1, w2 did not answer. If m was moved to one of them before metal1 was lost, it may run there" in output
 
 

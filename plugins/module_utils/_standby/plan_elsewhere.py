@@ -12,6 +12,7 @@ from ansible_collections.reduced.footprint.plugins.module_utils._core.model_erro
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_plan import Plan
 
 _PATH = "start_standby_abandon_move"
+_LOST = "start_standby_lost"
 Results = t.Sequence[t.Mapping[str, t.Any]]
 
 
@@ -20,12 +21,14 @@ class Wanted(t.NamedTuple):
 
     :arg source: the server of the VM, which was lost.
     :arg abandoned: virt hosts with the record of a move that is ended by the start, as typed by a person.
+    :arg lost: virt hosts that do not answer, as typed by a person who made sure that they do not run it.
     """
 
     id: str
     uuid: str
     source: str
     abandoned: t.Sequence[str] = ()
+    lost: t.Sequence[str] = ()
 
 
 def plan(wanted: Wanted, vms: Results, moves: Results) -> Plan:
@@ -35,14 +38,25 @@ def plan(wanted: Wanted, vms: Results, moves: Results) -> Plan:
     :arg moves: results of ``vm_move_info`` there.
     """
     silent = sorted({str(one["item"]) for results, key in ((vms, "vms"), (moves, "moves")) for one in results if one.get(key) is None})
-    lines = [
-        f"{', '.join(silent)} did not answer. If {wanted.id} was moved to one of them before {wanted.source} was lost, it may run there, and would run twice."
-    ]
     found = [(str(one["item"]), move) for one in moves for move in one.get("moves") or () if move["uuid"] == wanted.uuid]
     having = [f"{one['item']} ({vm['state']})" for one in vms for vm in one.get("vms") or () if _is_there(vm, wanted.uuid, str(one["item"]))]
     having += [f"{name} (moving to {move['to']})" for name, move in found if move["state"] == "moving"]
     opened = [name for name, move in found if move["state"] == "arriving"]
-    return Plan(lines if silent else [], problems=tuple(_twice(wanted, having) if having else _open(wanted, opened)))
+    return Plan((), problems=(*_silent(wanted, silent), *(_twice(wanted, having) if having else _open(wanted, opened))))
+
+
+def _silent(wanted: Wanted, silent: t.Sequence[str]) -> t.Iterator[FootprintError]:
+    """Yield an error for servers that may have it."""
+    left = [name for name in silent if name not in wanted.lost]
+    other = [name for name in wanted.lost if name not in silent]
+    if other:
+        yield InputError(f"{', '.join(other)} answers, or is not another virt host.", _LOST, "Omit it.")
+    if left:
+        yield InputError(
+            f"{', '.join(left)} did not answer. If {wanted.id} was moved to one of them before {wanted.source} was lost, it may run there, and would run twice.",
+            _LOST,
+            f"Repair them, or make sure that they do not run it, then set {_LOST}: {','.join(silent)}.",
+        )
 
 
 def _is_there(vm: t.Mapping[str, t.Any], uuid: str, host: str) -> bool:

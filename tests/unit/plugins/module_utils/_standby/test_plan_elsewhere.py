@@ -61,9 +61,16 @@ def test_an_unfinished_move_is_abandoned_by_name_only() -> None:
     assert not decide(None, None, None, "w1")["why"]
 
 
-def test_a_server_that_does_not_answer_is_named() -> None:
-    vms = [{"item": "w1", "unreachable": True}, {"item": "w2", "vms": []}]
-    moves = [{"item": "w1", "unreachable": True}, {"item": "w2", "msg": "Run as root."}]
-    decided = plan(Wanted("m", "u", "metal1"), vms, moves)
-    assert not decided.problems
-    assert decided.lines == ["w1, w2 did not answer. If m was moved to one of them before metal1 was lost, it may run there, and would run twice."]
+def test_a_server_that_does_not_answer_is_named_by_a_person() -> None:
+    vms = [{"item": "w1", "unreachable": True}, {"item": "w2", "vms": []}, {"item": "w3", "vms": []}]
+    moves = [{"item": "w1", "unreachable": True}, {"item": "w2", "msg": "Run as root."}, {"item": "w3", "moves": []}]
+
+    def decide(*lost: str) -> str:
+        return str(plan(Wanted("m", "u", "metal1", lost=lost), vms, moves).as_result().get("msg") or "")
+
+    for named in ((), ("w1",)):
+        left = "w2" if named else "w1, w2"
+        assert f"start_standby_lost: {left} did not answer. If m was moved to one of them before metal1 was lost, it may run there" in decide(*named)
+    assert decide().endswith("then set start_standby_lost: w1,w2.")
+    assert not decide("w1", "w2")
+    assert "w3 answers, or is not another virt host" in decide("w1", "w2", "w3")

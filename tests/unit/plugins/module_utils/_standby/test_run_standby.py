@@ -338,3 +338,18 @@ def test_the_hook_of_a_killed_run_is_found_by_libvirt(tmp_path, monkeypatch):
     assert run_guard.install_hook(check_mode=False) and orders == [("restart", "libvirtd.service")]
     libvirt = dataclasses.replace(libvirt, started=time.time() + 60)
     assert not run_guard.install_hook(check_mode=False) and len(orders) == 1
+
+
+def test_the_pause_before_a_move_does_not_depend_on_the_time_of_day(monkeypatch):
+    store = io_store.StandbyStore("m")
+    store.directory.mkdir(parents=True)
+    assert store.paused_seconds() is None
+    store.pause()
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 86400)
+    assert (store.paused_seconds() or 0) < 60
+    # since the boot, if the server was restarted
+    monkeypatch.setattr(io_store, "_boot_id", lambda: "another")
+    assert (store.paused_seconds() or 0) == pytest.approx(io_store._clock(), abs=60)
+    store.resume()
+    assert store.paused_seconds() is None
