@@ -288,7 +288,8 @@ def _way(given: VmDetails | str, request: Request, known: Known, found: Found) -
     mine = [(str(copy["copied"]), server, str(copy["id"])) for server, entry in copies.items() for copy in entry["copies"] if copy["source"] == request.name]
     if mine:
         copied, server, copy_id = max(mine)
-        return Way(vm_id, name, STANDBY, f"{name} is started on {server} from its copy of {copied}, then moved to {request.name}", server, copy_id, tuple(copies[server].get("witnesses") or ()))
+        text = f"{name} is started on {server} from its copy of {copied}, then moved to {request.name}"
+        return Way(vm_id, name, STANDBY, text, server, copy_id, tuple(copies[server].get("witnesses") or ()))
     if name in request.recreate:
         return Way(vm_id, name, RECREATE, f"{name} is created with empty disks, as requested")
     if _empty(given):

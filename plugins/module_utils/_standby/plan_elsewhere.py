@@ -53,7 +53,8 @@ def _silent(wanted: Wanted, silent: t.Sequence[str]) -> t.Iterator[FootprintErro
         yield InputError(f"{', '.join(other)} answers, or is not another virt host.", _LOST, "Omit it.")
     if left:
         yield InputError(
-            f"{', '.join(left)} did not answer. If {wanted.id} was moved to one of them before {wanted.source} was lost, it may run there, and would run twice.",
+            f"{', '.join(left)} did not answer. If {wanted.id} was moved to one of them before {wanted.source} was lost, it may run there, and would run "
+            "twice.",
             _LOST,
             f"Repair them, or make sure that they do not run it, then set {_LOST}: {','.join(silent)}.",
         )
