@@ -217,7 +217,7 @@ def test_a_run_that_is_refused_leaves_the_database_to_its_guards(lab: Controller
 def test_a_run_that_is_killed_keeps_the_database_down_for_some_minutes_only(lab: ControllersLab) -> None:
     """As when the laptop that runs it goes home."""
     galera = {"deploy_controllers_components": ["galera"]}
-    killed = lab.play("deploy_controllers", variables=galera, kill_at="TASK [reduced.footprint.galera : Install the helper", kill_delay=1)
+    killed = lab.play("deploy_controllers", variables=galera, kill_at="TASK [Deploy the services in order", kill_delay=1)
     assert killed.rc < 0, killed.output[-4000:]
     assert all(lab.answers(host, ["test", "-e", RUN]) for host in SERVERS)
     insert(lab, THREE, 6)
