@@ -77,3 +77,16 @@ def test_a_matrix_of_the_migration_is_continued_after_changes_of_other_subjects(
     assert "plugins/modules/virt_host_settings.py" in needed
     assert not [start for start in needed if start.startswith(migration_code.OTHERS)]
     assert migration_code.state() != workspace.code_state()
+
+
+@pytest.mark.parametrize("begins, whole_at, seconds", [(0, 10, 10), (150, 170, 170), (150, 190, None), (200, 100, None), (0, 999, None)])
+def test_the_time_to_recover_begins_with_the_repair(begins: float, whole_at: float, seconds: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not when it is asked for: until then, something else may have been waited for."""
+    sys.path.insert(0, str(workspace.ROOT / "tests" / "witness"))
+    import vote_faults  # pylint: disable=import-outside-toplevel
+
+    now = [1000 + begins]
+    monkeypatch.setattr(vote_faults.time, "time", lambda: now[0])
+    monkeypatch.setattr(vote_faults.time, "sleep", lambda pause: now.append(now.pop() + pause))
+    assert vote_faults.RECOVERY == 180
+    assert vote_faults.Cell._seconds_until(lambda: now[0] >= 1000 + whole_at, 1000) == seconds

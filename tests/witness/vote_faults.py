@@ -29,10 +29,7 @@ from cells import Cells  # noqa: E402
 from messages import Messages, install  # noqa: E402
 from rflab import history, transactions  # noqa: E402
 from support import eventually  # noqa: E402
-from witness_lab import DATA, WITNESS, WitnessLab  # noqa: E402
-
-#: Seconds within which all votes must be there after a repair, as the documentation promises.
-RECOVERY = 180
+from witness_lab import DATA, RECOVERY, WITNESS, WitnessLab  # noqa: E402
 
 
 class Cell:
@@ -92,8 +89,8 @@ class Cell:
             finally:
                 self.fault.end(self.lab, names)
             repaired = time.time()
-            database = self._until(self.database_whole)
-            broker = self._until(self.broker_whole)
+            database = self._seconds_until(self.database_whole, repaired)
+            broker = self._seconds_until(self.broker_whole, repaired)
             time.sleep(2)
             until, ended = time.time(), time.monotonic()
         finally:
@@ -110,8 +107,8 @@ class Cell:
             "split writes": 0,
             "messages confirmed": len(messages.confirmed()),
             "messages lost": messages.lost() if broker is not None else "unknown",
-            "database whole after repair": database if database is None else round(database - repaired, 1),
-            "broker whole after repair": broker if broker is None else round(broker - repaired, 1),
+            "database whole after repair": database,
+            "broker whole after repair": broker,
         }
         if database is not None:
             for client in clients.values():
@@ -128,13 +125,13 @@ class Cell:
         return any(at > time.monotonic() - 5 for at in client.acknowledged()[-50:])
 
     @staticmethod
-    def _until(whole: t.Callable[[], bool]) -> float | None:
-        end = time.time() + RECOVERY
-        while time.time() < end:
-            if whole():
-                return time.time()
+    def _seconds_until(whole: t.Callable[[], bool], repaired: float) -> float | None:
+        """Return the seconds from the repair until something is whole; ``None`` if it is not in time, which is the same for all."""
+        while True:
+            there, seconds = whole(), time.time() - repaired
+            if there or seconds > RECOVERY:
+                return round(seconds, 1) if there and seconds <= RECOVERY else None
             time.sleep(2)
-        return None
 
 
 def prepare(lab: WitnessLab, reuse: bool) -> None:

@@ -18,6 +18,8 @@ DATA = ("metal1", "metal2")
 WITNESS = "laptop"
 #: The services that vote, and the way to them.
 COMPONENTS = ["galera", "rabbitmq", "witness", "load_balancer"]
+#: Seconds within which everything must be whole again, without a person, when nothing is broken any more.
+RECOVERY = 180
 
 
 class WitnessLab(ControllersLab):
@@ -61,7 +63,7 @@ class WitnessLab(ControllersLab):
         assert path.exists(), done.output[-3000:]
         return json.loads(path.read_text(encoding="utf-8"))
 
-    def becomes_whole(self, seconds: float = 240) -> None:
+    def becomes_whole(self, seconds: float = RECOVERY) -> None:
         """Wait until the status is ok again."""
         eventually("all is healthy", lambda: self.report()["state"] == "ok", seconds)
 
