@@ -251,7 +251,10 @@ _CHECKS: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], Wanted], list[str]]] 
 
 
 def on_its_way(name: str, seen: t.Mapping[str, t.Any]) -> bool:
-    """Whether an unhealthy member is starting or joining."""
+    """Whether an unhealthy member is starting or joining, and no person must decide about it."""
+    guard = seen.get("guard") or {}
+    if guard.get("failed") or guard.get("action") == "refuse":
+        return False
     units = (seen.get("units") or {}).values()
     if any(unit["state"] in _STARTING for unit in units):
         return all(unit["state"] in ("active", *_STARTING) for unit in units)

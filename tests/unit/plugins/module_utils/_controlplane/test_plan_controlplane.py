@@ -40,6 +40,11 @@ def standing(name: str, *parts: t.Any, held: int | None = 0) -> tuple[str, list[
 MEMCACHED: dict[str, t.Any] = {"units": {"memcached.service": unit()}, "facts": {"version": "1.6.18"}}
 SILENT: dict[str, t.Any] = {"units": {"memcached.service": unit()}, "facts": None}
 ABSENT: dict[str, t.Any] = {"units": {}, "facts": None}
+#: It starts, and its guard leaves it to a person, or has restarted it too often.
+REFUSED, TRIED = (
+    {**galera("activating"), "guard": {"age_seconds": 0.4, "action": action, "reason": "two clusters", "isolated": False, "failed": failed}}
+    for action, failed in (("refuse", None), ("none", "it did not rejoin"))
+)
 JOINER = galera(ready=False, local_state="Joining: receiving State Transfer", primary=True, problems=["it joins"])
 
 CASES = [
@@ -48,6 +53,8 @@ CASES = [
     ("galera", (galera(), galera("failed"), None), "down", ["c2: mariadb.service is failed", "c3: does not answer"]),
     ("galera", (galera(), galera(), galera("activating")), "wip", ["c3: mariadb.service is activating"]),
     ("galera", (galera(), galera(), JOINER), "wip", ["c3: it joins"]),
+    ("galera", (galera(), galera(), REFUSED), "degraded", ["c3: mariadb.service is activating, its guard leaves the decision to recover_database: two clusters"]),
+    ("galera", (galera(), galera(), TRIED), "degraded", ["c3: mariadb.service is activating, its guard gave up: it did not rejoin"]),
     ("galera", (galera(), galera(), ABSENT), "degraded", ["c3: it is not installed"]),
     (
         "galera",
