@@ -117,6 +117,8 @@ controlplane:
           C(null) if it does not run, C(isolated), and C(failed), why it gave up; and C(reversed), when the server last logged that newer data
           was replaced, or V(unknown) if its journal cannot be read; and C(backup), C(name) and start (C(made), UTC) of the last one of the daily
           backups that another host has stored, C(null) without one, or V(unknown).
+        - V(rabbitmq) also has C(waits), the C(reason) for which its guard does not let it start, and whether only a C(person) removes it; C(null) if it does
+          not wait.
         - The facts of V(galera) are those of RV(reduced.footprint.galera_info#module:galera). V(rabbitmq) has C(members), C(running),
           C(partitions), C(alarms), C(maintenance) (state of each member), C(drained) (whether this one is in maintenance mode) and
           C(version). V(load_balancer) has C(virtual_addresses), those C(held) by this host, the last state

@@ -32,6 +32,7 @@ _COMMENT = re.compile(r"[#!].*$", re.MULTILINE)
 _INSTANCE = re.compile(r"^\s*vrrp_instance\s+([^\s{]+)", re.MULTILINE)
 _ENTERED = re.compile(r"\((?P<instance>[^()]+)\):? Entering (?P<state>[A-Z]+) STATE")
 _BEGUN = "Starting VRRP child"
+_ERROR = 3
 
 
 def units(names: t.Sequence[str], timeout: float = 20) -> dict[str, dict[str, t.Any]]:
@@ -183,6 +184,22 @@ def galera_reversed(timeout: float = 20) -> str | None:
         return _time(int(json.loads(output)["__REALTIME_TIMESTAMP"]) // 1000000) if output else None
     except (CommandError, ValueError, TypeError, KeyError):
         return UNKNOWN
+
+
+def waits(unit: t.Mapping[str, t.Any], timeout: float = 20) -> dict[str, t.Any] | None:
+    """Return what the program before the start of a unit logged last; ``None`` if it does not wait, or that is unknown.
+
+    :arg unit: as returned by :func:`units`.
+    :returns: ``reason``, and ``person``, whether only a person ends it: it is an error then.
+    """
+    if unit.get("sub") != "start-pre" or not unit["invocation"]:
+        return None
+    argv = ["journalctl", "--quiet", "--no-pager", "--output=json", "--output-fields=MESSAGE,PRIORITY", "--lines=1"]
+    try:
+        found = json.loads(run([*argv, f"_SYSTEMD_INVOCATION_ID={unit['invocation']}"], timeout=timeout).stdout)
+        return {"reason": str(found["MESSAGE"]), "person": int(found["PRIORITY"]) <= _ERROR}
+    except (CommandError, ValueError, TypeError, KeyError):
+        return None
 
 
 def rabbitmq(timeout: float = 20) -> dict[str, t.Any] | None:

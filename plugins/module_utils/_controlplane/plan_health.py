@@ -165,8 +165,9 @@ def _galera(seen: t.Mapping[str, t.Any], wanted: Wanted) -> list[str]:
 
 
 def _guard(seen: t.Mapping[str, t.Any]) -> list[str]:
-    """Return why the guard of a database member leaves it out."""
-    guard, found = seen.get("guard"), []
+    """Return why the guard of a database member leaves it out, or that of a member of RabbitMQ does not let it start."""
+    guard, waits = seen.get("guard"), seen.get("waits")
+    found = [f"its guard does not let it start: {waits['reason']}"] if waits else []
     if guard and (guard["age_seconds"] is None or guard["age_seconds"] > _GUARD_SILENT):
         found.append("its guard does not run, so it may replace newer data after a cut (check journalctl -u footprint-galera-guard)")
     elif guard:
@@ -253,7 +254,7 @@ _CHECKS: t.Mapping[str, t.Callable[[t.Mapping[str, t.Any], Wanted], list[str]]] 
 def on_its_way(name: str, seen: t.Mapping[str, t.Any]) -> bool:
     """Whether an unhealthy member is starting or joining, and no person must decide about it."""
     guard = seen.get("guard") or {}
-    if guard.get("failed") or guard.get("action") == "refuse":
+    if guard.get("failed") or guard.get("action") == "refuse" or (seen.get("waits") or {}).get("person"):
         return False
     units = (seen.get("units") or {}).values()
     if any(unit["state"] in _STARTING for unit in units):

@@ -80,6 +80,9 @@ class Host:
 
     def beside(self, name: str) -> dict[str, t.Any]:
         """Return what is known of a service although it may not answer."""
+        if name == "rabbitmq":
+            unit: t.Mapping[str, t.Any] = next((self.known[one] for choice in SERVICES[name].units for one in choice if one in self.known), {})
+            return {"waits": io_plane.waits(unit, self.timeout)}
         if name != "galera":
             return {}
         try:

@@ -48,6 +48,8 @@ CTL = "/usr/lib/rabbitmq/bin/rabbitmqctl"
 #: Whether the broker is running, and whether it waits for the others after a pause: one that an operator, or the role, has stopped does not.
 STATE = "{rabbit:is_running(), is_pid(whereis(rabbit_outside_app_process))}."
 RUNNING, PAUSED = "{true,false}", "{false,true}"
+#: In a reason that only a person removes: it is logged as an error, which the status reports.
+PERSON = re.compile("deploy_controllers|rabbitmq_force_boot")
 _NODE = re.compile(r"'?([A-Za-z0-9_-]+@[A-Za-z0-9_.:-]+)'?")
 
 
@@ -386,7 +388,7 @@ def wait(member: Member) -> None:
         if not why:
             return
         if why != said:
-            print(f"<4>{why}", flush=True)
+            print(f"<{3 if PERSON.search(why) else 4}>{why}", flush=True)
         said = why
         time.sleep(2 * PAUSE)
 

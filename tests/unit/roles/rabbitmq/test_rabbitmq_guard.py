@@ -14,6 +14,7 @@ import typing as t
 
 import pytest
 
+from tests.support.control_node import ROOT
 from tests.unit.roles.rabbitmq.conftest import ALL, Cluster
 
 
@@ -353,3 +354,24 @@ def test_a_member_is_killed_only_if_it_is_restarted(cluster: Cluster, monkeypatc
     monkeypatch.setattr(guard.subprocess, "run", lambda argv, **unused: done.append(argv) or subprocess.CompletedProcess(argv, code))
     guard.Guard(cluster.members["rabbit@a"]).restart("paused")
     assert [argv[1] for argv in done] == words and all(argv[-1] == "x.service" for argv in done) and ("--signal=KILL" in done[-1]) is (code == 0)
+
+
+@pytest.mark.parametrize(
+    ("why", "level"),
+    [
+        ("waiting for rabbit@b, which may have served last", 4),
+        ("the members do not agree on who served last: an operator must choose with rabbitmq_force_boot", 3),
+        ("rabbit@b serves without this member: run deploy_controllers, which lets it join again", 3),
+    ],
+)
+def test_what_only_a_person_ends_is_an_error(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, guard: t.Any, capsys: pytest.CaptureFixture[str], why: str, level: int
+) -> None:
+    """The status reads the priority in the journal."""
+    answers = iter([why, why, ""])
+    monkeypatch.setattr(guard, "may_start", lambda _member: next(answers))
+    monkeypatch.setattr(guard.time, "sleep", lambda _seconds: None)
+    guard.wait(cluster.members["rabbit@a"])
+    assert capsys.readouterr().out == f"<{level}>{why}\n"
+    source = (ROOT / "roles" / "rabbitmq" / "files" / "rabbitmq_guard.py").read_text("utf-8")
+    assert level == 4 or why.rpartition(": ")[2] in source

@@ -286,3 +286,27 @@ def test_the_shortest_round_trip_to_an_address_counts(monkeypatch: pytest.Monkey
     ]
     monkeypatch.setattr(io_listeners, "run", lambda argv, timeout: types.SimpleNamespace(stdout="\n".join(lines)))
     assert io_listeners.round_trips(4567) == {"10.0.0.1": 0.049, "10.0.0.2": 0.00025}
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        ('{"MESSAGE": "waiting for rabbit@c2", "PRIORITY": "4"}\n', {"reason": "waiting for rabbit@c2", "person": False}),
+        ('{"MESSAGE": "run deploy_controllers", "PRIORITY": "3"}\n', {"reason": "run deploy_controllers", "person": True}),
+        ("", None), ("nonsense", None), ("[]", None), ('{"MESSAGE": "x"}', None), (None, None),
+    ],
+)  # fmt: skip
+def test_why_a_unit_waits_before_its_start(monkeypatch: pytest.MonkeyPatch, output: str | None, expected: dict[str, t.Any] | None) -> None:
+    """The journal is of the test: what runs the tests may have none."""
+
+    def run(argv: list[str], **unused: t.Any) -> t.Any:
+        assert "_SYSTEMD_INVOCATION_ID=0f3a" in argv and "--lines=1" in argv
+        if output is None:
+            raise CommandError(["journalctl"], 2, "no journal")
+        return types.SimpleNamespace(stdout=output)
+
+    monkeypatch.setattr(io_plane, "run", run)
+    unit = {"state": "activating", "sub": "start-pre", "invocation": "0f3a"}
+    assert io_plane.waits(unit) == expected
+    # it does not wait, or it is unknown
+    assert io_plane.waits({**unit, "sub": "start"}) is io_plane.waits({**unit, "invocation": ""}) is io_plane.waits({}) is None

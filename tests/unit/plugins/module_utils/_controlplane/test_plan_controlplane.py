@@ -45,6 +45,8 @@ REFUSED, TRIED = (
     {**galera("activating"), "guard": {"age_seconds": 0.4, "action": action, "reason": "two clusters", "isolated": False, "failed": failed}}
     for action, failed in (("refuse", None), ("none", "it did not rejoin"))
 )
+#: What runs before its start waits for others, or for a person.
+LATER, NEVER = ({**rabbitmq(state="activating"), "waits": {"reason": "waiting for rabbit@c2", "person": person}} for person in (False, True))
 JOINER = galera(ready=False, local_state="Joining: receiving State Transfer", primary=True, problems=["it joins"])
 
 CASES = [
@@ -74,6 +76,8 @@ CASES = [
     ("galera", (None, None, None), "unknown", ["c1: does not answer", "c2: does not answer", "c3: does not answer"]),
     ("rabbitmq", (rabbitmq(), rabbitmq(), rabbitmq()), "ok", []),
     ("rabbitmq", (rabbitmq(NAMES[:2]), rabbitmq(NAMES[:2]), rabbitmq(state="inactive")), "degraded", ["c3: rabbitmq-server.service is inactive"]),
+    ("rabbitmq", (rabbitmq(), rabbitmq(), LATER), "wip", ["c3: rabbitmq-server.service is activating, its guard does not let it start: waiting for rabbit@c2"]),
+    ("rabbitmq", (rabbitmq(), rabbitmq(), NEVER), "degraded", ["c3: rabbitmq-server.service is activating, its guard does not let it start: waiting for rabbit@c2"]),
     ("rabbitmq", (rabbitmq(), rabbitmq(), rabbitmq(partitions={"c1": ["c2"]})), "degraded", ["c3: c1 does not reach c2"]),
     ("rabbitmq", (rabbitmq(), rabbitmq(), rabbitmq(alarms=["memory"])), "degraded", ["c3: alarm memory"]),
     ("rabbitmq", (rabbitmq(NAMES[:2]), rabbitmq(NAMES[:2]), rabbitmq(["c3"])), "down", ["a part of the cluster is partitioned: c3"]),

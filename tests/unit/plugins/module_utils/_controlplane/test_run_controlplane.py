@@ -203,3 +203,12 @@ def test_units_of_the_roles_have_the_package_of_their_service(name: str, monkeyp
     found = looked(FakeHost({name: {"units": own, "facts": {"apis": {}}}}), services=(name,), packages=True)
     assert {(entry["package"] or {}).get("name") for entry in found["services"][name]["units"].values()} == {"new"}
     assert all(entry["stale"] for entry in found["services"][name]["units"].values())
+
+
+@pytest.mark.parametrize("known", [{}, {"rabbitmq-server.service": {"sub": "start-pre", "invocation": "0f3a"}}])
+def test_a_broker_is_asked_why_it_waits(known: dict[str, t.Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(io_plane, "waits", lambda one, timeout: asked.append((one, timeout)))
+    host = Host(7)
+    host.known = known
+    assert host.beside("rabbitmq") == {"waits": None} and asked == [(known.get("rabbitmq-server.service", {}), 7)]
