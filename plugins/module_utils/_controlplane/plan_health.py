@@ -126,7 +126,8 @@ def problems(name: str, seen: t.Mapping[str, t.Any], wanted: Wanted = ANY) -> li
         return [f"unknown: {seen['unknown']}"]
     if not seen.get("units"):
         return ["it is not installed"]
-    found = [f"{unit} is {entry['state']}" for unit, entry in sorted(seen["units"].items()) if entry["state"] != "active"]
+    down = [(unit, entry) for unit, entry in sorted(seen["units"].items()) if entry["state"] != "active"]
+    found = [f"{unit} {'failed, and is started again' if _failed(entry) else 'is ' + entry['state']}" for unit, entry in down]
     return [*found, *_guard(seen)] if found else _CHECKS[name](seen, wanted)
 
 
@@ -145,6 +146,11 @@ def host_problems(look: t.Mapping[str, t.Any], wanted: Wanted = ANY) -> list[tup
     if look.get("answers") is False:
         found.append(("galera", "no database answers at the virtual address"))
     return found
+
+
+def _failed(unit: t.Mapping[str, t.Any]) -> bool:
+    """Whether a unit ended by itself, and systemd starts it again after a pause."""
+    return str(unit.get("sub") or "").startswith("auto-restart")
 
 
 def _galera(seen: t.Mapping[str, t.Any], wanted: Wanted) -> list[str]:
@@ -258,7 +264,7 @@ def on_its_way(name: str, seen: t.Mapping[str, t.Any]) -> bool:
         return False
     units = (seen.get("units") or {}).values()
     if any(unit["state"] in _STARTING for unit in units):
-        return all(unit["state"] in ("active", *_STARTING) for unit in units)
+        return all(unit["state"] in ("active", *_STARTING) and not _failed(unit) for unit in units)
     facts = seen.get("facts") or {}
     return name == "galera" and bool(facts.get("primary")) and str(facts.get("local_state") or "").startswith(_JOINING)
 

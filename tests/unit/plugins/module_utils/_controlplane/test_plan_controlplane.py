@@ -47,6 +47,8 @@ REFUSED, TRIED = (
 )
 #: What runs before its start waits for others, or for a person.
 LATER, NEVER = ({**rabbitmq(state="activating"), "waits": {"reason": "waiting for rabbit@c2", "person": person}} for person in (False, True))
+#: It ends soon after each start.
+AGAIN: dict[str, t.Any] = {"units": {"mariadb.service": {**unit("activating"), "sub": "auto-restart"}}, "facts": None}
 JOINER = galera(ready=False, local_state="Joining: receiving State Transfer", primary=True, problems=["it joins"])
 
 CASES = [
@@ -57,6 +59,7 @@ CASES = [
     ("galera", (galera(), galera(), JOINER), "wip", ["c3: it joins"]),
     ("galera", (galera(), galera(), REFUSED), "degraded", ["c3: mariadb.service is activating, its guard leaves the decision to recover_database: two clusters"]),
     ("galera", (galera(), galera(), TRIED), "degraded", ["c3: mariadb.service is activating, its guard gave up: it did not rejoin"]),
+    ("galera", (galera(), galera(), AGAIN), "degraded", ["c3: mariadb.service failed, and is started again"]),
     ("galera", (galera(), galera(), ABSENT), "degraded", ["c3: it is not installed"]),
     (
         "galera",
