@@ -99,7 +99,7 @@ def test_insufficient_space_in_the_group_is_reported_before_any_change(host: VmH
     greedy = {**COUNTER, "id": "m2", "disks": [{"size": "8MiB", "pool": "fast"}, {"size": "500MiB", "pool": "fast"}]}
     for check_mode in (True, False):
         refused = define(host, greedy, check_mode)
-        assert "of the pool fast, which has" in refused["msg"], refused
+        assert "more in the pool fast, which has" in refused["msg"], refused
     assert volumes(host) == before and "m2" not in host.ssh("virsh", "list", "--all", "--name").stdout
 
 
