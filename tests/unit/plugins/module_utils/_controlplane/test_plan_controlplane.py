@@ -47,6 +47,7 @@ REFUSED, TRIED = (
 )
 #: What runs before its start waits for others, or for a person.
 LATER, NEVER = ({**rabbitmq(state="activating"), "waits": {"reason": "waiting for rabbit@c2", "person": person}} for person in (False, True))
+WAITS = "c3: rabbitmq-server.service is activating, its guard does not let it start: waiting for rabbit@c2"
 #: It ends soon after each start.
 AGAIN: dict[str, t.Any] = {"units": {"mariadb.service": {**unit("activating"), "sub": "auto-restart"}}, "facts": None}
 JOINER = galera(ready=False, local_state="Joining: receiving State Transfer", primary=True, problems=["it joins"])
@@ -57,7 +58,10 @@ CASES = [
     ("galera", (galera(), galera("failed"), None), "down", ["c2: mariadb.service is failed", "c3: does not answer"]),
     ("galera", (galera(), galera(), galera("activating")), "wip", ["c3: mariadb.service is activating"]),
     ("galera", (galera(), galera(), JOINER), "wip", ["c3: it joins"]),
-    ("galera", (galera(), galera(), REFUSED), "degraded", ["c3: mariadb.service is activating, its guard leaves the decision to recover_database: two clusters"]),
+    (
+        "galera", (galera(), galera(), REFUSED), "degraded",
+        ["c3: mariadb.service is activating, its guard leaves the decision to recover_database: two clusters"],
+    ),
     ("galera", (galera(), galera(), TRIED), "degraded", ["c3: mariadb.service is activating, its guard gave up: it did not rejoin"]),
     ("galera", (galera(), galera(), AGAIN), "degraded", ["c3: mariadb.service failed, and is started again"]),
     ("galera", (galera(), galera(), ABSENT), "degraded", ["c3: it is not installed"]),
@@ -79,8 +83,8 @@ CASES = [
     ("galera", (None, None, None), "unknown", ["c1: does not answer", "c2: does not answer", "c3: does not answer"]),
     ("rabbitmq", (rabbitmq(), rabbitmq(), rabbitmq()), "ok", []),
     ("rabbitmq", (rabbitmq(NAMES[:2]), rabbitmq(NAMES[:2]), rabbitmq(state="inactive")), "degraded", ["c3: rabbitmq-server.service is inactive"]),
-    ("rabbitmq", (rabbitmq(), rabbitmq(), LATER), "wip", ["c3: rabbitmq-server.service is activating, its guard does not let it start: waiting for rabbit@c2"]),
-    ("rabbitmq", (rabbitmq(), rabbitmq(), NEVER), "degraded", ["c3: rabbitmq-server.service is activating, its guard does not let it start: waiting for rabbit@c2"]),
+    ("rabbitmq", (rabbitmq(), rabbitmq(), LATER), "wip", [WAITS]),
+    ("rabbitmq", (rabbitmq(), rabbitmq(), NEVER), "degraded", [WAITS]),
     ("rabbitmq", (rabbitmq(), rabbitmq(), rabbitmq(partitions={"c1": ["c2"]})), "degraded", ["c3: c1 does not reach c2"]),
     ("rabbitmq", (rabbitmq(), rabbitmq(), rabbitmq(alarms=["memory"])), "degraded", ["c3: alarm memory"]),
     ("rabbitmq", (rabbitmq(NAMES[:2]), rabbitmq(NAMES[:2]), rabbitmq(["c3"])), "down", ["a part of the cluster is partitioned: c3"]),
