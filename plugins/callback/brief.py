@@ -16,6 +16,14 @@ author:
 description:
   - Shows the texts that tasks print, each changed host, and each error as one sentence, without names of plays, tasks that change nothing, and a recap of
     a run without changes. With C(-v) it shows what P(ansible.builtin.default#callback) does.
+  - The name of a task that takes longer than O(patience) is shown, so that a run which waits says what it waits for.
+options:
+  patience:
+    description: Seconds after which the name of a task is shown while it runs; V(0) shows none.
+    type: float
+    default: 20
+    ini: [{section: callback_brief, key: patience}]
+    env: [{name: REDUCED_FOOTPRINT_BRIEF_PATIENCE}]
 extends_documentation_fragment:
   - default_callback
   - result_format_callback
@@ -27,6 +35,7 @@ ansible.cfg: |
   stdout_callback = reduced.footprint.brief
 """
 
+import threading
 import typing as t
 
 from ansible import constants
@@ -44,6 +53,7 @@ class CallbackModule(Default):
         """Show no task without a change."""
         super().set_options(*args, **kwargs)
         self.brief = not self._display.verbosity
+        self._timer: threading.Timer | None = None
         if self.brief:
             self.set_option("display_ok_hosts", False)
             self.set_option("display_skipped_hosts", False)
@@ -53,6 +63,16 @@ class CallbackModule(Default):
         self._play = play
         if not self.brief:
             super().v2_playbook_on_play_start(play)
+
+    def v2_playbook_on_task_start(self, task: t.Any, is_conditional: bool) -> None:
+        """Show the name of the task later, if it still runs then."""
+        super().v2_playbook_on_task_start(task, is_conditional)
+        self._await(task)
+
+    def v2_playbook_on_handler_task_start(self, task: t.Any) -> None:
+        """Show the name of the handler later, if it still runs then."""
+        super().v2_playbook_on_handler_task_start(task)
+        self._await(task)
 
     def v2_runner_on_ok(self, result: t.Any) -> None:
         """Show the text of a task that prints one."""
@@ -83,8 +103,20 @@ class CallbackModule(Default):
 
     def v2_playbook_on_stats(self, stats: t.Any) -> None:
         """Show the recap of a run that changed something."""
+        self._await(None)
         if not self.brief or stats.changed:
             super().v2_playbook_on_stats(stats)
+
+    def _await(self, task: t.Any) -> None:
+        if self._timer:
+            self._timer.cancel()
+        patience = float(self.get_option("patience"))
+        if self.brief and task and patience:
+            # Ansible forks with the lock of its display, which the timer takes as well
+            self._timer = threading.Timer(patience, self._display.display, [f"    … {task.get_name().strip()}"])
+            # a run that is stopped does not wait for it
+            self._timer.daemon = True
+            self._timer.start()
 
     def _error(self, result: t.Any, found: t.Mapping[str, t.Any]) -> None:
         items = [one for one in found.get("results") or () if one.get("failed") or one.get("unreachable")]

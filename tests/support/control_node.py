@@ -62,6 +62,8 @@ class ControlNode:
         self.answers: dict[str, t.Any] = {}
         #: Text of ansible.cfg.
         self.configuration = ""
+        #: Seconds after which the callback brief shows the name of a task; 0 for never.
+        self.patience = 0.0
         #: More servers → variables.
         self.more: dict[str, t.Any] = {}
         there = folder / "collections/ansible_collections/reduced/footprint"
@@ -95,6 +97,8 @@ class ControlNode:
             **os.environ, "ANSIBLE_COLLECTIONS_PATH": str(self.folder / "collections"), "PYTHONPATH": "", "HOME": str(self.folder),
             "ANSIBLE_LOCAL_TEMP": str(self.folder / "local"), "TMPDIR": str(self.folder), "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_CONFIG": str(self.folder / "ansible.cfg"),
+            # a machine that is busy makes every task long
+            "REDUCED_FOOTPRINT_BRIEF_PATIENCE": str(self.patience),
         }  # fmt: skip
         done = ansible_playbook("-i", str(self.folder / "hosts.yml"), *options, playbook, cwd=self.folder, env=environment)
         return done.returncode, done.stdout + done.stderr

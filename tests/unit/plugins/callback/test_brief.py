@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import pathlib
 
+import pytest
+
 from tests.support.control_node import HERE, ControlNode
 
 BRIEF = "[defaults]\nstdout_callback = reduced.footprint.brief\n"
@@ -43,6 +45,14 @@ def test_changes_are_shown_with_their_task_and_a_recap(tmp_path: pathlib.Path) -
 def test_a_host_that_cannot_be_reached_is_one_line(tmp_path: pathlib.Path) -> None:
     code, found = lines(tmp_path, {"name": "Ask", "ansible.builtin.ping": {}, "vars": {"ansible_connection": "ssh", "ansible_ssh_executable": "/bin/false"}})
     assert code == 4 and found[3].startswith("metal2: ") and not any("fatal" in line for line in found), found
+
+
+@pytest.mark.parametrize(("patience", "shown"), [(0.2, True), (600, False)])
+def test_a_task_that_takes_long_says_what_it_waits_for(patience: float, shown: bool, tmp_path: pathlib.Path) -> None:
+    control = ControlNode(tmp_path)
+    control.configuration, control.patience = BRIEF, patience
+    code, output = control.play([{"name": "Wait for the guest", "ansible.builtin.command": "sleep 2", "changed_when": False}], **HERE)
+    assert code == 0 and ("    … Wait for the guest" in output.splitlines()) == shown, output
 
 
 def test_everything_is_shown_on_request(tmp_path: pathlib.Path) -> None:
