@@ -83,8 +83,8 @@ host:
         - Each part with its C(value), or the C(error) that says why it is unknown. Parts are C(vms), C(migrations), C(standbys), C(controlplane) and C(clock),
           as the modules M(reduced.footprint.vm_info), M(reduced.footprint.master_migrate_info), M(reduced.footprint.vm_standby_info),
           M(reduced.footprint.controlplane_info) and M(reduced.footprint.clock_info) return them, C(compute), C(chassis), and C(probes), the problem of each.
-        - With O(checks) also C(links), C(file_systems), C(disks), C(units), C(restart), C(keys) and C(run), and of a virt host C(pools),
-          C(record) and C(moves).
+        - Of a virt host also C(memory), with C(size_bytes) and C(free_bytes), and C(pools), the storage pools with the same and C(active).
+        - With O(checks) also C(links), C(file_systems), C(disks), C(units), C(restart), C(keys) and C(run), and of a virt host C(record) and C(moves).
       type: dict
       sample: {probes: {value: {shop: ""}}}
 error: {description: 'C(message), and C(path) of the invalid value and C(hint), which are null if unknown.', returned: failure, type: dict}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import pathlib
 import sys
+import time
 import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.plan_status import build_status
@@ -26,6 +27,10 @@ def _vm(name: str, **more: t.Any) -> dict[str, t.Any]:
     return {"name": name, "state": "running", "memory_mib": 4096, "cpu": 2, "hypervisor": "kvm", **more}
 
 
+def _room(size: int, free: int) -> dict[str, t.Any]:
+    return {"name": "default", "active": True, "size_bytes": size << 30, "free_bytes": free << 30}
+
+
 def _look(held: bool) -> dict[str, t.Any]:
     services = {"galera": galera(), "rabbitmq": rabbitmq(NAMES), "load_balancer": balancer(held, in_use="controller1")}
     return {"addresses": ["192.0.2.20"] if held else [], "services": services}
@@ -38,12 +43,12 @@ def page() -> str:
         "metal2": [_vm("controller3")],
     }
     found = {
-        "servers": {name: {"reachable": True, "vms": here} for name, here in vms.items()},
+        "servers": {name: {"reachable": True, "vms": here, "memory": _room(32, 14), "pools": [_room(400, 310)]} for name, here in vms.items()},
         "controllers": {name: {"reachable": True, "error": "", "place": PLACES[name], "look": _look(name == "controller1")} for name in NAMES},
         "members": {"galera": NAMES, "rabbitmq": NAMES, "load_balancer": NAMES},
         "migrations": [{"name": "master", "state": "done", "phase": "commit", "downtime_seconds": 28.1, "host": "metal1"}],
     }
-    return status_html(build_status(found), "home", "2026-11-23 21:10 UTC")
+    return status_html(build_status(found), "home", time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()))
 
 
 if __name__ == "__main__":

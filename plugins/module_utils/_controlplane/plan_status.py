@@ -28,7 +28,7 @@ def build_status(found: t.Mapping[str, t.Any]) -> dict[str, t.Any]:
     """Build the report.
 
     :arg found: ``servers`` (name → ``reachable``, ``error`` or empty, ``vms``: list of ``name``, ``state``,
-        ``drift`` and ``pending`` as returned by vm_info),
+        ``drift`` and ``pending`` as returned by vm_info, ``memory`` and ``pools`` as returned by status_info or ``None``),
         ``controllers`` (name → ``reachable``, ``place``: the server on which it runs, ``error`` or empty, ``look``: the result
         of controlplane_info), ``members`` (service → its hosts) and
         ``migrations`` (list of ``name``, ``phase``, ``state``, ``downtime_seconds``, ``reason``, ``host``),
@@ -141,6 +141,9 @@ def _placement(
                 "error": str(seen.get("error") or "") or ("" if seen.get("reachable") else "does not answer"),
                 "services": services.get(name, []),
                 "loss": losses.get(name, ""),
+                # None if unknown; a machine without VMs is not asked
+                "memory": seen.get("memory") if name in servers else {},
+                "pools": seen.get("pools") if name in servers else [],
                 "vms": [_place(vm, services) for vm in vms],
             }
         )

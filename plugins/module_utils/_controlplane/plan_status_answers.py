@@ -74,7 +74,10 @@ def read_answers(
     places = {vm["name"]: host for host, here in vms.items() for vm in here if not vm.get("moved")}
     where = {host: (places.get(host) or vm_hosts[host]) if vm_hosts.get(host) else host for host in ask}
     return {
-        "servers": {host: {**_known(answers, host, "vms"), "vms": vms[host]} for host in servers},
+        "servers": {
+            host: {**_known(answers, host, "vms"), "vms": vms[host], **{part: _part(answers, host, part).get("value") for part in ("memory", "pools")}}
+            for host in servers
+        },
         "controllers": {
             host: {**_known(answers, host, "controlplane"), "place": where[host], "look": _part(answers, host, "controlplane").get("value")}
             for host, one in ask.items()

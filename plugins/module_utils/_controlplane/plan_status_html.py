@@ -4,7 +4,8 @@
 
 """The status report as one HTML page, for people who would rather look at it than read it.
 
-The page is self-contained: it has no scripts, fonts or references to files. All values are escaped.
+The page is self-contained: it has no fonts or references to files. All values are escaped. Its only script, which contains none of them, marks a page that
+is old; without scripts it shows its time alone.
 """
 
 from __future__ import annotations
@@ -14,10 +15,24 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_size import MIB, size_text
 
+#: Minutes after which a page is stale: three runs of a timer of five minutes are missing.
+_STALE = 15
+_SCRIPT = f"""
+var time = document.querySelector("time");
+function age() {{
+  var minutes = Math.floor((Date.now() - Date.parse(time.dateTime)) / 60000);
+  if (!(minutes >= {_STALE})) return;
+  document.body.className = "stale";
+  document.getElementById("age").textContent = "Stale: " + (minutes < 120 ? minutes + " minutes" : Math.floor(minutes / 60) + " hours") + " old. ";
+}}
+age();
+setInterval(age, 30000);
+"""
 _STYLE = """
 :root{color-scheme:light}
 body{font:15px/1.45 sans-serif;color:#1f2933;background:#f4f6f8;margin:0 auto;padding:16px 24px;max-width:1200px}
-h1{font-size:24px;margin:8px 0}h2{font-size:18px;margin:28px 0 8px}h3{font-size:16px;margin:0}
+h1{font-size:24px;margin:8px 0;padding-top:8px;border-top:6px solid #52606d}h1.ok{border-color:#2e7d32}h1.wip{border-color:#2f6ea5}
+h1.degraded{border-color:#9a5b00}h1.down{border-color:#c62828}h2{font-size:18px;margin:28px 0 8px}h3{font-size:16px;margin:0}
 .mark{display:inline-block;padding:0 8px;border-radius:4px;font-size:13px;font-weight:bold;color:#fff;background:#52606d}
 .mark.ok{background:#2e7d32}.mark.wip{background:#2f6ea5}.mark.degraded,.mark.note{background:#9a5b00}.mark.down{background:#c62828}
 .servers{display:flex;flex-wrap:wrap;gap:16px}
@@ -32,6 +47,9 @@ small,.loss,.none{font-size:13px;color:#46525e}.loss{margin:4px 0 0}
 table{border-collapse:collapse;width:100%;background:#fff}
 th,td{border:1px solid #c5ced6;padding:4px 8px;text-align:left;vertical-align:top;overflow-wrap:anywhere}th{background:#e4e9ed}
 pre{background:#fff;border:1px solid #c5ced6;padding:8px;white-space:pre-wrap;overflow-wrap:anywhere}
+body.stale{background:#e2e2e2}.stale h1 .mark,.stale .servers,.stale table{filter:grayscale(1)}#age{color:#c62828;font-weight:bold}
+@media(max-width:600px){body{padding:8px 12px}.server{max-width:none}table,tbody,tr,td{display:block;width:auto}th{display:none}
+tr{border:1px solid #c5ced6;margin-top:8px}td{border:0}}
 """
 #: Pixels per GiB, and the limits of the height of a VM.
 _SCALE, _LOW, _HIGH = 14, 30, 170
@@ -46,13 +64,16 @@ def status_html(report: t.Mapping[str, t.Any], title: str = "", time: str = "") 
     name = _text(f"Status of {title}" if title else "Status")
     parts = [
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">',
+        # the file may be written again
+        '<meta http-equiv="refresh" content="60">',
         f"<title>{name}: {_text(report['state'])}</title>\n<style>{_STYLE}</style>\n</head>\n<body>",
-        f"<h1>{name} {_mark(report['state'])}</h1>",
-        f"<p>{_text(_summary(report, time))}</p>",
+        f'<h1 class="{_text(report["state"])}">{name} {_mark(report["state"])}</h1>',
+        f"<p>{_summary(report, time)}</p>",
         *_placement(report),
         *_services(report),
         *_drift(report),
         f"<h2>All findings</h2>\n<pre>{_text(chr(10).join(report['lines']) or 'none')}</pre>",
+        *([f"<script>{_SCRIPT}</script>"] if time else []),
         "</body>\n</html>\n",
     ]
     return "\n".join(parts)
@@ -61,7 +82,8 @@ def status_html(report: t.Mapping[str, t.Any], title: str = "", time: str = "") 
 def _summary(report: t.Mapping[str, t.Any], time: str) -> str:
     servers, vms = report["servers"], report["vms"]
     count = f"{servers['reachable']} of {servers['all']} servers answer, {vms['running']} of {vms['all']} virtual machines are running."
-    return f"{count} As of {time}." if time else count
+    moment = _text(time.replace(" UTC", "Z").replace(" ", "T"))
+    return f'<span id="age"></span>{count} As of <time datetime="{moment}">{_text(time)}</time>.' if time else count
 
 
 def _placement(report: t.Mapping[str, t.Any]) -> t.Iterator[str]:
@@ -76,6 +98,8 @@ def _placement(report: t.Mapping[str, t.Any]) -> t.Iterator[str]:
             yield f"<small>{_text(server['error'])}</small>"
         if server["services"]:
             yield f"<small>{_text(', '.join(server['services']))}</small>"
+        if not server["error"]:
+            yield f"<small>{_text(_room(server))}</small>"
         yield '<ul class="vms">'
         yield from (_vm(vm) for vm in server["vms"])
         yield "</ul>"
@@ -83,6 +107,12 @@ def _placement(report: t.Mapping[str, t.Any]) -> t.Iterator[str]:
             yield f'<p class="loss">{_text(server["loss"])}</p>'
         yield "</section>"
     yield "</div>" if report["placement"] else '</div>\n<p class="none">The inventory has no servers with virtual machines.</p>'
+
+
+def _room(server: t.Mapping[str, t.Any]) -> str:
+    sizes = [("memory", server["memory"]), *((f"pool {pool['name']}", pool) for pool in server["pools"] or () if pool["active"])]
+    unknown = [f"{name}: unknown" for name in ("memory", "pools") if server[name] is None]
+    return ", ".join([f"{name}: {size_text(size['free_bytes'])} of {size_text(size['size_bytes'])} free" for name, size in sizes if size] + unknown)
 
 
 def _vm(vm: t.Mapping[str, t.Any]) -> str:

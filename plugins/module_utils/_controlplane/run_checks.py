@@ -27,11 +27,12 @@ def questions(server: bool, cluster: str) -> dict[str, Question]:
     found: dict[str, Question] = {name: getattr(io_machine, name) for name in ("links", "file_systems", "disks", "units", "restart", "keys")}
     found["run"] = run_run_lock.recorded
     if server:
-        found |= {"pools": _pools, "record": _record, "moves": functools.partial(run_add_server.departures, cluster, True)}
+        found |= {"pools": pools, "record": _record, "moves": functools.partial(run_add_server.departures, cluster, True)}
     return found
 
 
-def _pools() -> list[dict[str, t.Any]]:
+def pools() -> list[dict[str, t.Any]]:
+    """Return the storage pools of libvirt with their space."""
     with LibvirtHost(_URI) as host:
         return [
             {"name": pool.name, "type": pool.type, "active": active, "autostart": autostart, "size_bytes": pool.capacity, "free_bytes": pool.available}

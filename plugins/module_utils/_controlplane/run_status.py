@@ -12,6 +12,7 @@ import typing as t
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import io_clock, io_cloud, io_probe
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.model_probe import parse_probe
 from ansible_collections.reduced.footprint.plugins.module_utils._controlplane.run_controlplane import LookRequest, look
+from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import meminfo
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_questions import Question, answers
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.request import run_look
 from ansible_collections.reduced.footprint.plugins.module_utils._ovn import run_ovn
@@ -44,6 +45,7 @@ def _questions(given: t.Mapping[str, t.Any], timeout: float) -> dict[str, Questi
         found["vms"] = functools.partial(read_vms, InfoRequest(drift=True))
         found["migrations"] = functools.partial(run_look.look, None, 0)
         found["standbys"] = functools.partial(standbys, None, given["cluster"])
+        found |= {"memory": _memory, "pools": _pools}
     if given["checks"]:
         # not imported for the status
         from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import run_checks
@@ -59,6 +61,18 @@ def _questions(given: t.Mapping[str, t.Any], timeout: float) -> dict[str, Questi
     for name, value in given["probes"].items():
         found[_PROBE + name] = functools.partial(io_probe.problem, parse_probe(value, f"probes.{name}"), timeout)
     return found
+
+
+def _memory() -> dict[str, int]:
+    sizes = meminfo()
+    return {"size_bytes": sizes["MemTotal"], "free_bytes": sizes["MemAvailable"]}
+
+
+def _pools() -> list[dict[str, t.Any]]:
+    # imported in the process of the question only
+    from ansible_collections.reduced.footprint.plugins.module_utils._controlplane import run_checks
+
+    return run_checks.pools()
 
 
 def _chassis(timeout: float) -> list[dict[str, t.Any]] | None:

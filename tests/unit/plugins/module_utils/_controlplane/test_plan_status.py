@@ -281,7 +281,8 @@ def test_the_vm_of_a_master_that_serves_from_its_source_is_not_down(state: str, 
 def test_answers_of_hosts_are_read() -> None:
     servers = [f"metal{number}" for number in range(1, 5)]
     parts: dict[str, t.Any] = {
-        "metal1": {"vms": [{"name": "c1", "state": "running"}], "migrations": [{"name": "master"}], "standbys": [{"id": "m"}]},
+        "metal1": {"vms": [{"name": "c1", "state": "running"}], "migrations": [{"name": "master"}], "standbys": [{"id": "m"}],
+                   "memory": {"size_bytes": 8, "free_bytes": 4}},
         "metal2": None,
         "metal3": "python3-libvirt is missing",
         "c1": {"controlplane": {"addresses": ["192.0.2.20"], "services": {}}},
@@ -289,7 +290,8 @@ def test_answers_of_hosts_are_read() -> None:
         "c3": "Timed out",
     }
     found = read({"galera": [*NAMES, "c4"], "rabbitmq": NAMES}, parts, servers, {"c1": "metal1", "c2": "", "c3": ""})
-    assert found["servers"]["metal1"] == {"reachable": True, "error": "", "why": "", "vms": [{"name": "c1", "state": "running"}]}
+    seen = {"reachable": True, "error": "", "why": "", "memory": {"size_bytes": 8, "free_bytes": 4}, "pools": None}
+    assert found["servers"]["metal1"] == {**seen, "vms": [{"name": "c1", "state": "running"}]}
     assert not found["servers"]["metal2"]["reachable"] and not found["servers"]["metal4"]["reachable"]
     assert found["servers"]["metal3"]["error"] == "python3-libvirt is missing"
     assert found["controllers"]["c1"] == {

@@ -66,7 +66,7 @@ def test_the_cloud_is_asked_where_it_is_known(role: str, asked: t.Any, monkeypat
 def test_checks_are_only_read_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_status, "read_vms", refuse)
     monkeypatch.setattr(run_status, "standbys", lambda vm_id, cluster: [])
-    assert sorted(run_status.gather({**GIVEN, "server": True})) == ["clock", "migrations", "standbys", "vms"]
+    assert sorted(run_status.gather({**GIVEN, "server": True})) == ["clock", "memory", "migrations", "pools", "standbys", "vms"]
     parts = run_status.gather({**GIVEN, "server": True, "checks": True})
     assert {"links", "file_systems", "disks", "units", "restart", "keys", "run", "pools", "record", "moves"} <= set(parts)
     # this machine has links and files, and no libvirt that the collection has prepared
