@@ -49,7 +49,7 @@ def examine(answers: Known, report: t.Mapping[str, t.Any], skew: plan_clock.Skew
     missing = {name for name, server in declared.vms.items() if name not in places and _value(awake.get(server) or {}, "vms") is not None}
     found = [
         # one that does not exist does not answer either
-        *_hosts({host: seen for host, seen in answers.items() if host not in missing or host in awake}),
+        *_hosts({host: seen for host, seen in answers.items() if host not in missing or host in awake}, declared.excluded),
         *(Finding("hosts", NOTE, "excluded by --limit, so nothing is known", "", host) for host in declared.excluded),
         *_of_status(report),
         *_inventory(awake, declared, places, missing),
@@ -91,11 +91,15 @@ def _more(count: int, word: str) -> str:
     return f", {count} {word}{'s' if count != 1 and word == 'note' else ''}" if count else ""
 
 
-def _hosts(answers: Known) -> t.Iterator[Finding]:
+def _hosts(answers: Known, excluded: t.Sequence[str]) -> t.Iterator[Finding]:
+    # without any sign of a host, the fault may be that of the network of the control node
+    state, todo = REPAIR, "Restore the power or network, then run doctor again: nothing else is known"
+    if not excluded and not any(seen.get("reachable") or seen.get("reason") for seen in answers.values()):
+        state, todo = UNKNOWN, "Check the network of this control node, then run doctor again"
     for host, seen in answers.items():
         if not seen.get("reachable"):
             why = f"no answer: {seen['reason']}" if seen.get("reason") else "no answer"
-            yield Finding("hosts", REPAIR, why, "Restore the power or network, then run doctor again: nothing else is known", host)
+            yield Finding("hosts", state, why, todo, host)
         elif not seen.get("parts"):
             yield Finding("hosts", UNKNOWN, str(seen.get("reason") or "the module did not answer"), "Run doctor with -vvv", host)
         for part, value in (seen.get("parts") or {}).items():
@@ -106,7 +110,7 @@ def _hosts(answers: Known) -> t.Iterator[Finding]:
 
 def _of_status(report: t.Mapping[str, t.Any]) -> t.Iterator[Finding]:
     """What the status says as well: services in one line, because the status has their details."""
-    bad = []
+    bad: dict[bool, list[str]] = {}
     for one in report["findings"]:
         word = one["topic"].partition(" ")[0]
         check = _OF_STATUS.get(word)
@@ -120,9 +124,11 @@ def _of_status(report: t.Mapping[str, t.Any]) -> t.Iterator[Finding]:
             known = one["state"] != UNKNOWN
             yield Finding("VMs", REPAIR if known else UNKNOWN, f"{one['topic']}: {one['text']}", action_of(one["topic"]) if known else "")
         elif problem and not word.startswith(("controller", "witness")) and " of " not in one["topic"]:
-            bad.append(one["topic"])
-    if bad:
-        yield Finding("services", REPAIR, f"{', '.join(bad)} not healthy", "Run status, which says what to do first")
+            bad.setdefault(one["state"] == UNKNOWN, []).append(one["topic"])
+    if False in bad:
+        yield Finding("services", REPAIR, f"{', '.join(bad[False])} not healthy", "Run status, which says what to do first")
+    if True in bad:
+        yield Finding("services", UNKNOWN, f"{', '.join(bad[True])}: no host that answers knows them")
 
 
 def _inventory(awake: Known, declared: Declared, places: t.Mapping[str, str], missing: t.Container[str]) -> t.Iterator[Finding]:

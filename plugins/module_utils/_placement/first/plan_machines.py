@@ -52,7 +52,7 @@ def read(answers: Answers, results: t.Sequence[t.Mapping[str, t.Any]]) -> Found:
     """
     problems = Problems()
     by_name = {str((one.get("item") or {}).get("name")): one for one in results}
-    facts = {one.name: problems.call(_facts, one, by_name.get(one.name) or {}) for one in answers.machines}
+    facts = {one.name: problems.call(_facts, answers.user, one, by_name.get(one.name) or {}) for one in answers.machines}
     problems.check()
     links = {one.name: problems.call(_link, one.name, facts[one.name]) for one in answers.servers}
     problems.check()
@@ -76,13 +76,13 @@ def read(answers: Answers, results: t.Sequence[t.Mapping[str, t.Any]]) -> Found:
     return Found(facts, {name: port for name, (port, _network) in links.items()}, network)
 
 
-def _facts(machine: Machine, result: t.Mapping[str, t.Any]) -> Facts:
+def _facts(user: str, machine: Machine, result: t.Mapping[str, t.Any]) -> Facts:
     known = {key.removeprefix("ansible_"): value for key, value in (result.get("ansible_facts") or {}).items()}
     if known.get("memtotal_mb") and isinstance(known.get("mounts"), (list, tuple)):
         return known
     why = " ".join(str(result.get("msg") or "it returned no facts").rpartition("via ssh: ")[2].split()).rstrip(".")
     silent = "does not answer" if result.get("unreachable") else "could not be inspected"
-    raise BackendError(f"{machine.name} ({machine.address}) {silent}: {why}.", hint=f"Test it with: ssh {machine.address}")
+    raise BackendError(f"{machine.name} ({machine.address}) {silent}: {why}.", hint=f"Test it with: ssh {user}@{machine.address}")
 
 
 def _link(name: str, facts: Facts) -> tuple[str, Network]:

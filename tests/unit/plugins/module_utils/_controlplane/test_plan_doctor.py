@@ -75,6 +75,21 @@ def test_what_is_healthy_is_one_line_for_each_check() -> None:
     assert plan_doctor.verdict(found) == "healthy: nothing to repair"
 
 
+def test_nothing_is_called_broken_if_no_host_answers() -> None:
+    silent = {name: {"reachable": False, "reason": "", "parts": {}} for name in ("m1", "m2")}
+    ask = {name: {"server": True, "services": ["galera"], "probes": {}, "cloud": False} for name in silent}
+    found = plan_status_answers.read_answers(ask, silent, {"galera": list(silent)}, dict.fromkeys(ask, ""))
+    lines = plan_doctor.lines(plan_doctor.examine(silent, plan_status.build_status(found), found["clocks"], DECLARED))
+    assert lines == [
+        "UNKNOWN hosts: m1, m2: no answer. Check the network of this control node, then run doctor again",
+        "UNKNOWN services: galera: no host that answers knows them",
+    ]
+    refused = {**silent, "m2": {**silent["m2"], "reason": "Permission denied"}}
+    assert [line[:7] for line in problems(refused)] == ["REPAIR ", "REPAIR "]
+    # one of several hosts, which the others could tell from the network
+    assert problems(silent, DECLARED._replace(excluded=["m3"]))[0].startswith("REPAIR  hosts: m1, m2: no answer. Restore the power")
+
+
 def link(name: str, **values: t.Any) -> list[dict[str, t.Any]]:
     """The links with other values of one of them."""
     return [{**one, **values} if one["name"] == name else one for one in HEALTHY["links"]]
@@ -160,7 +175,7 @@ def test_a_host_that_does_not_answer_is_named_and_nothing_is_said_of_what_it_has
     # the VM that should be there is unknown, not missing
     assert len(problems(answers)) == 1
     nothing = examined({"m1": answers["m1"]})
-    assert [one.check for one in nothing] == ["hosts"] and plan_doctor.verdict(nothing).startswith("1 to repair. Begin with hosts: ")
+    assert [one.check for one in nothing] == ["hosts"] and plan_doctor.verdict(nothing).startswith("0 to repair, 1 unknown. Begin with hosts: ")
 
 
 @pytest.mark.parametrize(

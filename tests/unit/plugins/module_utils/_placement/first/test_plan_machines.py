@@ -57,8 +57,8 @@ def test_nameservers_are_those_that_a_vm_reaches(given: list[str], expected: tup
     ("metal1", "message"),
     [
         ({"msg": "Task failed: Failed to connect to the host via ssh: No route to host", "unreachable": True},
-         "metal1 (192.0.2.11) does not answer: No route to host. Test it with: ssh 192.0.2.11"),
-        ({"msg": "no sudo.", "failed": True}, "metal1 (192.0.2.11) could not be inspected: no sudo. Test it with: ssh 192.0.2.11"),
+         "metal1 (192.0.2.11) does not answer: No route to host. Test it with: ssh root@192.0.2.11"),
+        ({"msg": "no sudo.", "failed": True}, "metal1 (192.0.2.11) could not be inspected: no sudo. Test it with: ssh root@192.0.2.11"),
         # a fact module that timed out is not a server without disks
         ({"ansible_mounts": None}, "metal1 (192.0.2.11) could not be inspected: it returned no facts."),
         ({"ansible_default_ipv4": {}}, "metal1: has no default route by IPv4"),
