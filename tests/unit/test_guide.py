@@ -200,6 +200,19 @@ def test_the_smallest_inventory_has_three_controllers_and_the_master(tmp_path: p
     assert "all 4 VMs have a server" in text and "failed=0" in text
 
 
+def test_servers_of_another_inventory_have_roles_and_vms(tmp_path: pathlib.Path) -> None:
+    found = guide.files(guide.blocks((ROOT / "docs/faq.md").read_text(encoding="utf-8")))
+    # the server of NetBox cannot exist here: what its plugin returns
+    source = {"metal1": {"ansible_host": "192.0.2.11", "device_roles": ["hypervisor"]}, "rack1": {"ansible_host": "192.0.2.5", "device_roles": ["pdu"]}}
+    for name, text in {**found, "inventory/01-netbox.yml": yaml.safe_dump({"all": {"hosts": source}})}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "ansible.cfg").write_text("[inventory]\nenable_plugins = reduced.footprint.nodes, ansible.builtin.constructed, ansible.builtin.yaml\n")
+    given = hosts(tmp_path)
+    assert given["metal1"]["node_roles"] == ["virt", "compute"] and given["rack1"]["node_roles"] == []
+    assert given["web"]["vm_host"] == "metal1" and given["web"]["ansible_host"] == "10.0.0.40"
+
+
 def test_a_vm_on_any_host_is_few_lines_and_ends_with_its_address() -> None:
     page = guide.blocks((ROOT / "docs/just-vms.md").read_text(encoding="utf-8"))
     play, *others = [block.text for block in page if block.heading == "A complete play"]
