@@ -95,7 +95,7 @@ class LookupModule(LookupBase):
         path = os.path.join(_ROLES, "images", "vars", "main.yml")
         catalogue = list(self._loader.load_from_file(path)["__images_catalogue"]) if os.path.isfile(path) else []
         backends = [str(error) for one in raw.values() for error in model_backends.unknown_keys(one.get(model_backends.PREFIX))]
-        unknown += dict.fromkeys((*run_names.images(raw, catalogue), *backends))
+        unknown += dict.fromkeys((*run_names.images(raw, catalogue), *backends, *run_names.unknown_sources(raw)))
         given = {name: self._templar.template(variables[name]) for name in options if name in (variables or {})}
         return [{"options": options, "unknown": unknown, "invalid": [*invalid(options, given), *invalid_ports(hosts, known)]}]
 
@@ -111,8 +111,9 @@ class LookupModule(LookupBase):
                 found += [f"{error.path} ({where}): {error.message} {error.hint}" for error in addresses]
                 if value and isinstance(value, str) and options and options[name].get("type") == "list" and not _ONE.match(name):
                     # the specification accepts comma-separated texts, but the roles would use each letter
-                    text = "a text" if options[name].get("no_log") else f"the text {value!r}. Write [{value}]"
-                    found.append(f"{name} ({where}): must be a list, not {text}.")
+                    what, hint = ("a list of mappings", "") if options[name].get("elements") == "dict" else ("a list", f". Write [{value}]")
+                    text = "a text" if options[name].get("no_log") else f"the text {value!r}{hint}"
+                    found.append(f"{name} ({where}): must be {what}, not {text}.")
                 elif options and not addresses:
                     found += [f"{name} ({where}): {message.removeprefix(f'{name}: ')}" for message in invalid({name: options[name]}, {name: value})]
         return found

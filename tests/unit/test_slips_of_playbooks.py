@@ -47,7 +47,8 @@ FILES = {
     "values/group_vars/all.yml": "expert_mode: true\nload_balancer_virtual_address: 192.0.2.300\ngalera_databases: app\nvirt_guests_parallel: many\n"
     "virt_host_bridges: [{name: br0, address: 192.0.2.1/33}]\nvirt_guests_images: [{name: debian-12, uri: x}]\n"
     "keystone_rotate: fernet\ngalera_allowed: 192.0.2.0/24\n"
-    "virt_guests_authorized_keys: \"{{ lookup('ansible.builtin.file', 'none') }}\"\nmaster_migrate_services: all\nmaster_migrate_ram: '{{ undefined }}'\n",
+    "virt_guests_authorized_keys: \"{{ lookup('ansible.builtin.file', 'none') }}\"\nmaster_migrate_services: all\nmaster_migrate_ram: '{{ undefined }}'\n"
+    "master_migrate_source: metl2\n",
     "images/nodes.yml": NODES
     + "vm_defaults: {disks: [{image: debain-13}, {image: router}, {image: debian-12}, {image: debian-12-own.qcow2}, {image: mien}]}\n",
     "images/group_vars/all.yml": "expert_mode: true\nvirt_guests_images: [{name: debian-99}, {name: mine, url: 'http://192.0.2.1/m.raw', checksum: 'md5:1'}]\n"
@@ -96,6 +97,7 @@ RUNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
                     "virt_host_bridges[0].address (set for metal1 and 2 more): '192.0.2.1/33' is not an IP address. "
                     "Write four numbers from 0 to 255, e.g. 192.0.2.10.",
                     "virt_guests_images (set for metal1 and 2 more): virt_guests_images.uri: is not a known key. Use checksum, format, name, timeout, url.",
+                    "master_migrate_source (set for metal1 and 2 more): the inventory has no host metl2. Did you mean metal2?",
                     "Origin: ",
                 )
             ),

@@ -37,6 +37,7 @@ _MORE = {
 }
 _PORT = re.compile(r"(?:\A|[._])port\Z")
 #: What was meant as an IPv4 address or network.
+_NUMBERS = re.compile(r"\A[0-9]+(\.[0-9]+)*\Z")
 _FOUR_NUMBERS = re.compile(r"\A[0-9]{1,3}(\.[0-9]{1,3}){3}(/[0-9]+)?\Z")
 # an option in the argument specification of a role, or a default
 _OPTION = re.compile(r"^(?: {6})?(\w+):", re.MULTILINE)
@@ -170,12 +171,15 @@ def unknown_hosts(parts: t.Iterable[str], names: t.Collection[str]) -> dict[str,
 
 
 def invalid_addresses(value: t.Any, path: str) -> list[FootprintError]:
-    """Return an error for each text that consists of four numbers and is not an IPv4 address or network, also within lists and mappings."""
+    """Return an error for each text that consists of four numbers and is not an IPv4 address or network, also within lists and mappings.
+
+    That of an address may not consist of fewer numbers either.
+    """
     if isinstance(value, t.Mapping):
         return [error for key, one in value.items() for error in invalid_addresses(one, f"{path}.{key}")]
     if isinstance(value, (list, tuple)):
         return [error for index, one in enumerate(value) for error in invalid_addresses(one, f"{path}[{index}]")]
-    if not isinstance(value, str) or not _FOUR_NUMBERS.match(value):
+    if not isinstance(value, str) or not (_FOUR_NUMBERS.match(value) or path.endswith("address") and _NUMBERS.match(value)):
         return []
     try:
         ipaddress.ip_interface(value)

@@ -13,6 +13,7 @@ import typing as t
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.io_files import read_text
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import InputError
+from ansible_collections.reduced.footprint.plugins.module_utils._core.model_fields import did_you_mean
 from ansible_collections.reduced.footprint.plugins.module_utils._inventory import plan_names
 
 #: The files that the inventory plugin read in this process, with the error of each. For Ansible an error is only a warning.
@@ -121,6 +122,20 @@ def role_values(hosts: t.Mapping[str, t.Mapping[str, t.Any]], known: plan_names.
                     same.append((value, names := []))
                 names.append(host)
     return {key: [(value, where(names)) for value, names in same] for key, same in found.items()}
+
+
+def unknown_sources(hosts: t.Mapping[str, t.Mapping[str, t.Any]]) -> list[str]:
+    """Return an error for each machine to migrate that is not in the inventory.
+
+    :arg hosts: host → its variables, without rendering.
+    """
+    found: dict[str, list[str]] = {}
+    for host, variables in hosts.items():
+        name = variables.get("master_migrate_source")
+        if name and isinstance(name, str) and name not in (*hosts, "localhost") and not plan_names.has_template(name):
+            found.setdefault(name, []).append(host)
+    hint = "Add it to the inventory, or correct the name."
+    return [f"master_migrate_source ({where(names)}): the inventory has no host {name}. {did_you_mean(name, hosts, hint)}" for name, names in found.items()]
 
 
 def where(hosts: t.Sequence[str]) -> str:

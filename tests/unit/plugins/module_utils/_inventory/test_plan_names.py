@@ -23,6 +23,19 @@ def test_other_values_are_valid(value: t.Any) -> None:
     assert plan_names.invalid_addresses([value], "x") == []
 
 
+@pytest.mark.parametrize(("path", "count"), [("load_balancer_virtual_address", 1), ("x.address", 1), ("version", 0)])
+def test_an_address_of_fewer_numbers_is_none(path: str, count: int) -> None:
+    assert len(plan_names.invalid_addresses("10.0.2", path)) == count
+
+
+def test_a_machine_that_is_migrated_is_in_the_inventory() -> None:
+    hosts: dict[str, t.Any] = {"metal1": {"master_migrate_source": "labtop"}, "metal2": {"master_migrate_source": "labtop"}, "laptop": {}}
+    expected = "master_migrate_source (set for metal1 and 1 more): the inventory has no host labtop. Did you mean laptop?"
+    assert run_names.unknown_sources(hosts) == [expected]
+    for value in ("laptop", "localhost", "", None, "{{ groups.master[0] }}"):
+        assert run_names.unknown_sources({**hosts, **dict.fromkeys(("metal1", "metal2"), {"master_migrate_source": value})}) == []
+
+
 @pytest.mark.parametrize("value", [None, "debian-99", 1, ["debian-99"], [{"name": None}, {"url": "x"}], [{"name": "debian-12"}, {"name": "a", "url": "x"}]])
 def test_images_of_the_catalogue_and_with_a_url_are_valid(value: t.Any) -> None:
     assert run_names.images({"metal1": {"virt_guests_images": value}}, ["debian-12"]) == []
