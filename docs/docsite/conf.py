@@ -24,7 +24,9 @@ project = "reduced.footprint"
 project_copyright = "the reduced.footprint authors"
 release = os.environ["SITE_VERSION"]
 
-extensions = ["myst_parser", "sphinx_antsibull_ext"]
+extensions = ["myst_parser", "sphinx_antsibull_ext", "sphinx_copybutton"]
+# commands are copied without their prompt, and without what they print
+copybutton_prompt_text = "$ "
 # anchors of headings as GitHub names them
 myst_heading_anchors = 4
 default_role = "any"
