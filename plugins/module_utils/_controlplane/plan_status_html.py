@@ -48,7 +48,7 @@ table{border-collapse:collapse;width:100%;background:#fff}
 th,td{border:1px solid #c5ced6;padding:4px 8px;text-align:left;vertical-align:top;overflow-wrap:anywhere}th{background:#e4e9ed}
 pre{background:#fff;border:1px solid #c5ced6;padding:8px;white-space:pre-wrap;overflow-wrap:anywhere}
 body.stale{background:#e2e2e2}.stale h1 .mark,.stale .servers,.stale table{filter:grayscale(1)}#age{color:#c62828;font-weight:bold}
-@media(max-width:600px){body{padding:8px 12px}.server{max-width:none}table,tbody,tr,td{display:block;width:auto}th{display:none}
+@media(max-width:600px){body{padding:8px 12px}.server{max-width:none}table,tbody,tr,td{display:block;width:auto}tr:first-child{display:none}
 tr{border:1px solid #c5ced6;margin-top:8px}td{border:0}}
 """
 #: Pixels per GiB, and the limits of the height of a VM.
