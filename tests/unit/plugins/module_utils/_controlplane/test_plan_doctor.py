@@ -86,7 +86,7 @@ def test_nothing_is_called_broken_if_no_host_answers() -> None:
     ]
     refused = {**silent, "m2": {**silent["m2"], "reason": "Permission denied"}}
     assert [line[:7] for line in problems(refused)] == ["REPAIR ", "REPAIR "]
-    # one of several hosts, which the others could tell from the network
+    # the hosts outside of the limit may answer
     assert problems(silent, DECLARED._replace(excluded=["m3"]))[0].startswith("REPAIR  hosts: m1, m2: no answer. Restore the power")
 
 
