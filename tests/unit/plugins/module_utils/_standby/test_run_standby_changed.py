@@ -87,8 +87,12 @@ def test_the_standby_knows_whom_the_server_asks_before_it_does(store, monkeypatc
     copies = io_copies.CopyStore("blue", "m")
     assert copies.witnesses() == []
     wanted = {**GIVEN, "witnesses": [{**STANDBY, "name": "w1"}]}
+
+    def kill(*_unused):
+        raise KeyboardInterrupt
+
     with monkeypatch.context() as killed:
-        killed.setattr(store.__class__, "write_job", lambda self, data: (_ for _ in ()).throw(KeyboardInterrupt))
+        killed.setattr(store.__class__, "write_job", kill)
         with pytest.raises(KeyboardInterrupt):
             run_standby.apply(wanted, check_mode=False)
     assert copies.witnesses() == ["w1"] and store.job().witnesses == ()

@@ -12,7 +12,9 @@ import pytest
 
 from ansible_collections.reduced.footprint.plugins.module_utils._core.model_errors import BackendError
 from ansible_collections.reduced.footprint.plugins.module_utils._migrate.phases import run_worker
-from tests.unit.plugins.module_utils._migrate.phases.test_run_worker import Killed, fixture_world  # noqa: F401
+from tests.unit.plugins.module_utils._migrate.phases import test_run_worker
+
+Killed, fixture_world = test_run_worker.Killed, test_run_worker.fixture_world
 
 
 def test_a_source_that_starts_later_than_this_host_does_not_end_the_wait(world, monkeypatch):

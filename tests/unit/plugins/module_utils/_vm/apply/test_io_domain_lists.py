@@ -36,8 +36,12 @@ def test_a_driver_whose_daemon_does_not_answer_is_not_missing(tmp_path: pathlib.
         with pytest.raises(BackendError) as refused:
             DomainHost(uri(tmp_path / "sock"))
         daemon.listen(1)
-        # it ends during the connection
-        threading.Thread(target=lambda: daemon.accept()[0].close(), daemon=True).start()
+
+        def end() -> None:
+            """End during the connection."""
+            daemon.accept()[0].close()
+
+        threading.Thread(target=end, daemon=True).start()
         with pytest.raises(BackendError) as lost:
             DomainHost(uri(tmp_path / "sock"))
     assert not isinstance(refused.value, DriverMissing) and not isinstance(lost.value, DriverMissing)
