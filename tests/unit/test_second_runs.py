@@ -241,7 +241,7 @@ def test_one_call_compares_the_services_below_openstack(tmp_path: pathlib.Path, 
         {"ansible.builtin.debug": {"msg": "settled: {{ __deploy_settled_base | sort | join(' ') }}."}},
     ]
     # an account that this machine has as well
-    code, output = control.play(tasks, "virt", "-e", f"__galera_account={changes.get('account', 'nobody')}", **given)
+    code, output = control.play(tasks, "virt", "-e", f"__galera_account={changes.get('account', '_apt')}", **given)
     assert code == 0 and output.count(f"settled: {settled}.") == 3 and "changed=0" in output, output
     calls = control.calls()
     assert not [call for call in calls if not call["check"] and call["name"] not in ("galera_info", "controlplane_info")]

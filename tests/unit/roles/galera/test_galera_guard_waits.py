@@ -58,28 +58,29 @@ def test_a_run_that_was_killed_is_waited_for_ten_minutes_only(guard: t.Any, modu
 
 
 def test_a_run_that_has_deployed_the_database_leaves_the_decision_to_the_guards(guard: t.Any, module: t.Any, world: World, tmp_path: pathlib.Path) -> None:
-    tasks = yaml.safe_load((ROLES / "galera" / "tasks" / "member.yml").read_text("utf-8"))
+    begin, end = (yaml.safe_load((ROLES / "galera" / "tasks" / name).read_text("utf-8"))[0] for name in ("member.yml", "settled.yml"))
     control = ControlNode(tmp_path / "control")
+    given = {"__galera_members": ["metal1"], **HERE}
     world.own, world.step = ISOLATED, Step("form", "why")
 
     def play(task: dict[str, t.Any], *options: str) -> None:
-        code, output = control.play([task], "metal1", *options, __galera_run=str(module.LOCK), __galera_run_released=str(module.RELEASED), **HERE)
+        code, output = control.play([task], "metal1", *options, __galera_run=str(module.LOCK), __galera_run_released=str(module.RELEASED), **given)
         assert code == 0 and "changed=0" in output, output
 
     # the role without a run that restarts members
-    play(tasks[-1])
+    play(end)
     assert not module.RELEASED.exists()
     module.LOCK.write_text('{"process": "4712"}', "utf-8")
-    play(tasks[-1], "--check")
+    play(end, "--check")
     guard.turn()
     assert guard.step.action == "wait" and not guard.server.done
-    play(tasks[-1])
+    play(end)
     guard.turn()
     assert guard.server.done == ["form"]
     # the same run deploys the database again
-    play(tasks[0], "--check")
+    play(begin, "--check")
     assert module.RELEASED.exists()
-    play(tasks[0])
+    play(begin)
     guard.turn()
     assert guard.step.action == "wait" and guard.server.done == ["form"]
 

@@ -74,7 +74,7 @@ def test_without_a_host_the_daily_backups_end(before: str | None, answer: dict[s
         record.parent.mkdir(0o700)
         record.write_text(f"{before}\n", "utf-8")
     include = "ansible.builtin.include_tasks"
-    tasks = [{**task, include: str(TASKS / task[include])} for task in yaml.safe_load((TASKS / "main.yml").read_text("utf-8"))[-2:]]
+    tasks = [{**task, include: str(TASKS / task[include])} for task in yaml.safe_load((TASKS / "settled.yml").read_text("utf-8"))[-2:]]
     given = {"galera_cluster_name": "lab", "galera_backup_host_directory": "/b", "__galera_members": ["metal2"], "__galera_spool": str(record.parent)}
     code, output = control.play(tasks, "metal2", **given, galera_backup_host="", __galera_first="metal2", **HERE)
     assert code == 0 and (record.read_text("utf-8") if record.exists() else None) == after, output
