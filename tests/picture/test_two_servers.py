@@ -238,6 +238,8 @@ def test_the_third_server_is_removed(lab: Lab, cloud: Cloud) -> None:
     Inventory(lab.settings).remove(THIRD)
     for service in cloud.connection.compute.services(host=THIRD):
         cloud.connection.compute.delete_service(service)
+    for agent in cloud.connection.network.agents(host=THIRD):
+        cloud.connection.network.delete_agent(agent)
     assert votes(lab) == [3, 3]
     # the controllers' allow-lists forget the server
     for name in ("deploy_controllers", "provision_compute"):
