@@ -121,7 +121,8 @@ def _uri(request: ReplacementRequest) -> str:
 def _plan(request: ReplacementRequest, uuid: str, found: tuple[str, DomainRecord] | None, stack: contextlib.ExitStack) -> tuple[Removal, ...]:
     """Return the volumes of the old VM, and on the server of the new one those in the way of its disks."""
     first = found[0] if found else _uri(request)
-    hosts = sorted(map(stack.enter_context, io_domain_lists.drivers()), key=lambda host: host.uri != first)
+    uris = {first, *DRIVER_URIS.values()}
+    hosts = sorted(map(stack.enter_context, io_domain_lists.drivers(uris)), key=lambda host: host.uri != first)
     document = parse(found[1].config_xml) if found else None
     owned = xml_metadata.read(document) if found else None
     given: dict[str, t.Any] = dict(request.details or {}) if request.to == request.here else {}
